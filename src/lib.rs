@@ -1,0 +1,6 @@
+//! Sightline finds the code an issue is about: a repository snapshot and an issue go in, ranked files and functions come out.
+//!
+//! The floors of the library (a module names only modules on lower floors) are described in `ARCHITECTURE.md`.
+
+pub mod snapshot;
+pub mod types;

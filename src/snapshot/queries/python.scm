@@ -1,0 +1,2 @@
+(class_definition name: (identifier) @name) @container
+(function_definition name: (identifier) @name) @function
