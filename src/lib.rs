@@ -2,5 +2,6 @@
 //!
 //! The floors of the library (a module names only modules on lower floors) are described in `ARCHITECTURE.md`.
 
+pub mod index;
 pub mod snapshot;
 pub mod types;

@@ -104,7 +104,13 @@ struct Definition {
     is_function: bool,
 }
 
-fn definitions(grammar: &Grammar, query: &Query, tree: &Tree, text: &str, budget: &mut Budget) -> Result<Vec<Definition>, ParseFailure> {
+fn definitions(
+    grammar: &Grammar,
+    query: &Query,
+    tree: &Tree,
+    text: &str,
+    budget: &mut Budget,
+) -> Result<Vec<Definition>, ParseFailure> {
     let mut found: Vec<Definition> = Vec::new();
     let mut by_name = std::collections::HashMap::new();
     let mut cursor = QueryCursor::new();
@@ -136,7 +142,12 @@ fn definitions(grammar: &Grammar, query: &Query, tree: &Tree, text: &str, budget
 }
 
 /// The definition that a match describes, with the byte at which its name stands.
-fn definition(grammar: &Grammar, query: &Query, found: &tree_sitter::QueryMatch, text: &str) -> Option<(Definition, usize)> {
+fn definition(
+    grammar: &Grammar,
+    query: &Query,
+    found: &tree_sitter::QueryMatch,
+    text: &str,
+) -> Option<(Definition, usize)> {
     let (mut node, mut is_function, mut name, mut receiver) = (None, false, None, None);
     for capture in found.captures {
         match query.capture_names()[capture.index as usize] {
