@@ -3,7 +3,7 @@
 //! Adding a language means adding a row to [`LANGUAGES`], a query under `queries/` and a fixture under
 //! `tests/fixtures/languages/`.
 
-use std::sync::OnceLock;
+use std::sync::{LazyLock, OnceLock};
 
 use tree_sitter::{Query, QueryError};
 use tree_sitter_language::LanguageFn;
@@ -45,19 +45,19 @@ pub struct Grammar {
 }
 
 impl Grammar {
-    const fn new(language: LanguageFn, query_text: &'static str) -> Self {
+    fn new(language: LanguageFn, query_text: &'static str) -> Self {
         Grammar { language, query_text, query: OnceLock::new(), separators: &[], wrappers: &[], leading: &[] }
     }
 
-    const fn separators(self, separators: &'static [&'static str]) -> Self {
+    fn separators(self, separators: &'static [&'static str]) -> Self {
         Grammar { separators, ..self }
     }
 
-    const fn wrappers(self, wrappers: &'static [&'static str]) -> Self {
+    fn wrappers(self, wrappers: &'static [&'static str]) -> Self {
         Grammar { wrappers, ..self }
     }
 
-    const fn leading(self, leading: &'static [&'static str]) -> Self {
+    fn leading(self, leading: &'static [&'static str]) -> Self {
         Grammar { leading, ..self }
     }
 
@@ -72,30 +72,29 @@ impl Grammar {
 }
 
 impl Language {
-    const fn files_only(name: &'static str, extensions: &'static [&'static str]) -> Self {
+    fn files_only(name: &'static str, extensions: &'static [&'static str]) -> Self {
         Language { name, extensions, file_names: &[], functions: Functions::None }
     }
 
-    const fn parsed(name: &'static str, extensions: &'static [&'static str], grammar: Grammar) -> Self {
+    fn parsed(name: &'static str, extensions: &'static [&'static str], grammar: Grammar) -> Self {
         Language { name, extensions, file_names: &[], functions: Functions::Grammar(grammar) }
     }
 }
 
 /// Every language, in alphabetical order.
-pub static LANGUAGES: &[Language] = &[
-    Language::files_only("CSS", &["css"]),
-    Language::parsed(
-        "Java",
-        &["java"],
-        Grammar::new(tree_sitter_java::LANGUAGE, include_str!("queries/java.scm")),
-    ),
-    Language::parsed(
-        "Python",
-        &["py", "pyi", "pyw"],
-        Grammar::new(tree_sitter_python::LANGUAGE, include_str!("queries/python.scm")).wrappers(&["decorated_definition"]),
-    ),
-    Language::files_only("SCSS", &["scss", "sass"]),
-];
+pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
+    vec![
+        Language::files_only("CSS", &["css"]),
+        Language::parsed("Java", &["java"], Grammar::new(tree_sitter_java::LANGUAGE, include_str!("queries/java.scm"))),
+        Language::parsed(
+            "Python",
+            &["py", "pyi", "pyw"],
+            Grammar::new(tree_sitter_python::LANGUAGE, include_str!("queries/python.scm"))
+                .wrappers(&["decorated_definition"]),
+        ),
+        Language::files_only("SCSS", &["scss", "sass"]),
+    ]
+});
 
 /// The row with this name.
 pub fn by_name(name: &str) -> Option<&'static Language> {
@@ -107,7 +106,8 @@ pub fn of_path(path: &str) -> Option<&'static Language> {
     let file_name = path.rsplit('/').next().unwrap_or(path).to_lowercase();
     let extension = file_name.rsplit_once('.').map(|(_, extension)| extension);
     LANGUAGES.iter().find(|language| {
-        language.file_names.contains(&file_name.as_str()) || extension.is_some_and(|it| language.extensions.contains(&it))
+        language.file_names.contains(&file_name.as_str())
+            || extension.is_some_and(|it| language.extensions.contains(&it))
     })
 }
 
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn every_query_compiles_against_its_grammar() {
-        for language in LANGUAGES {
+        for language in LANGUAGES.iter() {
             if let Functions::Grammar(grammar) | Functions::Scripts(grammar) = &language.functions
                 && let Err(error) = grammar.query()
             {
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn an_ending_or_a_file_name_belongs_to_one_language() {
         let mut seen = std::collections::HashMap::new();
-        for language in LANGUAGES {
+        for language in LANGUAGES.iter() {
             for key in language.extensions.iter().chain(language.file_names) {
                 assert_eq!(*key, key.to_lowercase(), "{}: keys are lower case", language.name);
                 if let Some(other) = seen.insert(key, language.name) {
