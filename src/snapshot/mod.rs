@@ -3,14 +3,17 @@
 //! Bad input is data here: a file that can't be used is in [`Snapshot::skipped`] with its reason, one that could be used
 //! only in part is in [`Snapshot::notes`]; neither ends the run. Knows nothing of retrieval, models or output formats.
 
+mod c_family;
 pub mod language;
-mod parse;
+mod notebook;
+pub mod parse;
+mod scripts;
 
 use std::sync::Arc;
 
 use crate::types::{Candidate, Source};
 
-pub use parse::{Function, ParseFailure, functions};
+pub use parse::{Extracted, Function, ParseFailure, extract};
 
 /// A file of the repository that is not among the candidates, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
