@@ -3,13 +3,14 @@
 //! Bad input is data here: a file that can't be used is in [`Snapshot::skipped`] with its reason, one that could be used
 //! only in part is in [`Snapshot::notes`]; neither ends the run. Knows nothing of retrieval, models or output formats.
 
-pub mod language;
-
-mod extract_tmp;
+mod c_family;
 mod filter;
 mod git;
+pub mod language;
+mod notebook;
 mod parse;
 mod rules;
+mod scripts;
 mod text;
 mod walk;
 
@@ -20,10 +21,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rayon::prelude::*;
 
 use crate::types::{Candidate, Source};
-use extract_tmp::{Extracted, extract};
-use language::Language;
 
-pub use parse::{Function, ParseFailure, functions};
+pub use parse::{Extracted, Function, ParseFailure, extract};
 
 /// A path of the repository that is not among the candidates, and why. A skipped directory stands for all below it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,6 +36,8 @@ pub struct Skipped {
 pub enum SkipReason {
     #[error("binary content")]
     Binary,
+    #[error("its content is in no known language, whatever its name")]
+    NotSource,
     #[error("minified")]
     Minified,
     #[error("vendored: a directory of other people's code")]
@@ -181,7 +182,6 @@ struct Listing<Place> {
 
 struct Listed<Place> {
     path: String,
-    language: &'static Language,
     /// The user asked for it by a negated pattern, so what it looks like doesn't count.
     wanted: bool,
     /// Where its bytes are, where the path doesn't say.
@@ -201,10 +201,12 @@ impl<Place> Listing<Place> {
 
     /// Takes a file in if its name is that of a source.
     fn file(&mut self, path: String, wanted: bool, place: Place) {
-        let Some(language) = language::of_path(&path) else { return };
+        if language::of_path(&path).is_none() {
+            return;
+        }
         match filter::by_name(&path).filter(|_| !wanted) {
             Some(reason) => self.skip(path, reason),
-            None => self.files.push(Listed { path, language, wanted, place }),
+            None => self.files.push(Listed { path, wanted, place }),
         }
     }
 }
@@ -254,10 +256,11 @@ fn read_file<Place>(file: &Listed<Place>, bytes: Vec<u8>) -> Result<Read, SkipRe
         return Err(reason);
     }
     let decoded = text::decode(bytes);
-    match filter::by_text(&file.path, &decoded.text).filter(|_| !file.wanted) {
-        Some(reason) => Err(reason),
-        None => Ok(Read { extracted: extract(&file.path, file.language, decoded.text), decoding: decoded.note }),
+    if let Some(reason) = filter::by_text(&file.path, &decoded.text).filter(|_| !file.wanted) {
+        return Err(reason);
     }
+    let language = language::detect(&file.path, &decoded.text).ok_or(SkipReason::NotSource)?;
+    Ok(Read { extracted: extract(&file.path, language, decoded.text), decoding: decoded.note })
 }
 
 impl Snapshot {
