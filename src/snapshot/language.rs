@@ -3,7 +3,7 @@
 //! Adding a language means adding a row to [`LANGUAGES`], a query under `queries/` and a fixture under
 //! `tests/fixtures/languages/`.
 
-use std::sync::OnceLock;
+use std::sync::{LazyLock, OnceLock};
 
 use tree_sitter::{Query, QueryError};
 use tree_sitter_language::LanguageFn;
@@ -13,7 +13,8 @@ pub struct Language {
     pub name: &'static str,
     /// File name endings without the dot, lower case.
     pub extensions: &'static [&'static str],
-    /// Whole file names that belong to the language whatever their ending, lower case.
+    /// Whole file names that belong to the language whatever their ending, lower case. One that ends with a dot stands
+    /// for all names that begin with it (`Dockerfile.dev`) and have no ending of another language.
     pub file_names: &'static [&'static str],
     /// Where function candidates come from.
     pub functions: Functions,
@@ -42,26 +43,47 @@ pub struct Grammar {
     pub wrappers: &'static [&'static str],
     /// Kinds of preceding siblings that belong to a definition (attributes, decorators).
     pub leading: &'static [&'static str],
+    /// A name is taken as it is written: `<`, `>` and quotes may be part of it (`foldl'`, `<$>`, `names<-`).
+    pub exact_names: bool,
+    /// Neighbouring definitions of one name are the clauses of one function.
+    pub joins_clauses: bool,
 }
 
 impl Grammar {
-    const fn new(language: LanguageFn, query_text: &'static str) -> Self {
-        Grammar { language, query_text, query: OnceLock::new(), separators: &[], wrappers: &[], leading: &[] }
+    fn new(language: LanguageFn, query_text: &'static str) -> Self {
+        Grammar {
+            language,
+            query_text,
+            query: OnceLock::new(),
+            separators: &[],
+            wrappers: &[],
+            leading: &[],
+            exact_names: false,
+            joins_clauses: false,
+        }
     }
 
-    const fn separators(self, separators: &'static [&'static str]) -> Self {
+    fn separators(self, separators: &'static [&'static str]) -> Self {
         Grammar { separators, ..self }
     }
 
-    const fn wrappers(self, wrappers: &'static [&'static str]) -> Self {
+    fn wrappers(self, wrappers: &'static [&'static str]) -> Self {
         Grammar { wrappers, ..self }
     }
 
-    const fn leading(self, leading: &'static [&'static str]) -> Self {
+    fn leading(self, leading: &'static [&'static str]) -> Self {
         Grammar { leading, ..self }
     }
 
-    pub(super) fn language(&self) -> tree_sitter::Language {
+    fn exact_names(self) -> Self {
+        Grammar { exact_names: true, ..self }
+    }
+
+    fn joins_clauses(self) -> Self {
+        Grammar { joins_clauses: true, ..self }
+    }
+
+    pub(crate) fn language(&self) -> tree_sitter::Language {
         self.language.into()
     }
 
@@ -72,30 +94,238 @@ impl Grammar {
 }
 
 impl Language {
-    const fn files_only(name: &'static str, extensions: &'static [&'static str]) -> Self {
+    fn files_only(name: &'static str, extensions: &'static [&'static str]) -> Self {
         Language { name, extensions, file_names: &[], functions: Functions::None }
     }
 
-    const fn parsed(name: &'static str, extensions: &'static [&'static str], grammar: Grammar) -> Self {
+    fn named(self, file_names: &'static [&'static str]) -> Self {
+        Language { file_names, ..self }
+    }
+
+    fn parsed(name: &'static str, extensions: &'static [&'static str], grammar: Grammar) -> Self {
         Language { name, extensions, file_names: &[], functions: Functions::Grammar(grammar) }
     }
 }
 
 /// Every language, in alphabetical order.
-pub static LANGUAGES: &[Language] = &[
-    Language::files_only("CSS", &["css"]),
-    Language::parsed(
-        "Java",
-        &["java"],
-        Grammar::new(tree_sitter_java::LANGUAGE, include_str!("queries/java.scm")),
-    ),
-    Language::parsed(
-        "Python",
-        &["py", "pyi", "pyw"],
-        Grammar::new(tree_sitter_python::LANGUAGE, include_str!("queries/python.scm")).wrappers(&["decorated_definition"]),
-    ),
-    Language::files_only("SCSS", &["scss", "sass"]),
-];
+pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
+    vec![
+        Language::files_only("Ada", &["ada", "adb", "ads"]),
+        Language::files_only("Agda", &["agda"]),
+        Language::files_only("Apex", &["apex", "cls", "trigger"]),
+        Language::files_only("AppleScript", &["applescript", "scpt"]),
+        Language::files_only("Assembly", &["asm", "s", "nasm"]),
+        Language::files_only("Astro", &["astro"]),
+        Language::files_only("AutoHotkey", &["ahk"]),
+        Language::files_only("AutoIt", &["au3"]),
+        Language::files_only("Awk", &["awk", "gawk"]),
+        Language::parsed(
+            "Bash",
+            &["sh", "bash", "zsh", "ksh", "bats", "ebuild", "eclass"],
+            Grammar::new(tree_sitter_bash::LANGUAGE, include_str!("queries/bash.scm")).exact_names(),
+        )
+        .named(&[
+            ".bashrc",
+            ".bash_aliases",
+            ".bash_login",
+            ".bash_logout",
+            ".bash_profile",
+            ".envrc",
+            ".profile",
+            ".zlogin",
+            ".zlogout",
+            ".zprofile",
+            ".zshenv",
+            ".zshrc",
+            "apkbuild",
+            "pkgbuild",
+        ]),
+        Language::files_only("BASIC", &["bas", "bi"]),
+        Language::files_only("Batch", &["bat", "cmd"]),
+        Language::files_only("Bicep", &["bicep"]),
+        Language::files_only("Cairo", &["cairo"]),
+        Language::files_only("Clojure", &["clj", "cljs", "cljc", "cljx", "bb"]),
+        Language::files_only("CMake", &["cmake"]).named(&["cmakelists.txt"]),
+        Language::files_only("COBOL", &["cob", "cbl", "cobol", "cpy"]),
+        Language::files_only("CoffeeScript", &["coffee", "litcoffee", "iced"]).named(&["cakefile"]),
+        Language::files_only("ColdFusion", &["cfm", "cfml", "cfc"]),
+        Language::files_only("Common Lisp", &["lisp", "lsp", "asd"]),
+        Language::files_only("Crystal", &["cr"]),
+        Language::files_only("CSS", &["css"]),
+        Language::files_only("CUDA", &["cu", "cuh"]),
+        Language::files_only("Cython", &["pyx", "pxd", "pxi"]),
+        Language::files_only("D", &["d", "di"]),
+        Language::parsed(
+            "Dart",
+            &["dart"],
+            Grammar::new(tree_sitter_dart::LANGUAGE, include_str!("queries/dart.scm")).exact_names(),
+        ),
+        Language::files_only("Dockerfile", &["dockerfile", "containerfile"]).named(&[
+            "dockerfile",
+            "containerfile",
+            "dockerfile.",
+            "containerfile.",
+        ]),
+        Language::files_only("EJS", &["ejs"]),
+        Language::parsed(
+            "Elixir",
+            &["ex", "exs"],
+            Grammar::new(tree_sitter_elixir::LANGUAGE, include_str!("queries/elixir.scm")).exact_names(),
+        ),
+        Language::files_only("Elm", &["elm"]),
+        Language::files_only("Emacs Lisp", &["el"]).named(&[".emacs"]),
+        Language::files_only("Erlang", &["erl", "hrl", "escript", "xrl", "yrl"]).named(&["rebar.config"]),
+        Language::files_only("F#", &["fs", "fsi", "fsx"]),
+        Language::files_only("Fish", &["fish"]),
+        Language::files_only("Fortran", &["f", "f77", "f90", "f95", "f03", "f08", "for", "fpp", "ftn"]),
+        Language::files_only("GDScript", &["gd"]),
+        Language::files_only("GDShader", &["gdshader", "gdshaderinc"]),
+        Language::files_only("Gleam", &["gleam"]),
+        Language::files_only("GraphQL", &["graphql", "gql", "graphqls"]),
+        Language::files_only("Groovy", &["groovy", "gradle", "gvy", "gsh"]).named(&["jenkinsfile"]),
+        Language::files_only("Hack", &["hack", "hhi"]),
+        Language::files_only("Haml", &["haml"]),
+        Language::files_only("Handlebars", &["handlebars", "hbs"]),
+        Language::parsed(
+            "Haskell",
+            &["hs", "hs-boot", "hsc"],
+            Grammar::new(tree_sitter_haskell::LANGUAGE, include_str!("queries/haskell.scm"))
+                .exact_names()
+                .leading(&["signature"])
+                .joins_clauses(),
+        ),
+        Language::files_only("Haxe", &["hx"]),
+        Language::files_only("HCL", &["hcl", "tf", "tofu", "nomad"]),
+        Language::files_only("HLSL", &["hlsl", "hlsli", "fx", "fxh"]),
+        Language::files_only("Idris", &["idr"]),
+        Language::files_only("Janet", &["janet"]),
+        Language::parsed("Java", &["java"], Grammar::new(tree_sitter_java::LANGUAGE, include_str!("queries/java.scm"))),
+        Language::files_only("Jsonnet", &["jsonnet", "libsonnet"]),
+        Language::files_only("JSP", &["jsp", "jspx", "jspf"]),
+        Language::parsed(
+            "Julia",
+            &["jl"],
+            Grammar::new(tree_sitter_julia::LANGUAGE, include_str!("queries/julia.scm")).exact_names(),
+        ),
+        Language::files_only("Just", &["just"]).named(&["justfile"]),
+        Language::files_only("Lean", &["lean"]),
+        Language::files_only("Liquid", &["liquid"]),
+        Language::files_only("LLVM", &["ll"]),
+        Language::parsed(
+            "Lua",
+            &["lua", "rockspec", "luau"],
+            Grammar::new(tree_sitter_lua::LANGUAGE, include_str!("queries/lua.scm"))
+                .exact_names()
+                .separators(&[".", ":"])
+                .wrappers(&["variable_declaration"]),
+        ),
+        Language::files_only("Makefile", &["mk", "mak", "make"]).named(&[
+            "makefile",
+            "gnumakefile",
+            "makefile.am",
+            "makefile.in",
+            "kbuild",
+            "makefile.",
+        ]),
+        Language::files_only("Meson", &[]).named(&["meson.build", "meson_options.txt", "meson.options"]),
+        Language::files_only("Metal", &["metal"]),
+        Language::files_only("Mojo", &["mojo"]),
+        Language::files_only("Move", &["move"]),
+        Language::files_only("Mustache", &["mustache"]),
+        Language::files_only("Nim", &["nim", "nims", "nimble"]),
+        Language::files_only("Nix", &["nix"]),
+        Language::files_only("Nunjucks", &["njk"]),
+        Language::files_only("Nushell", &["nu"]),
+        Language::parsed(
+            "OCaml",
+            &["ml"],
+            Grammar::new(tree_sitter_ocaml::LANGUAGE_OCAML, include_str!("queries/ocaml.scm")).exact_names(),
+        ),
+        // A signature declares functions that are defined elsewhere.
+        Language::files_only("OCaml interface", &["mli"]),
+        Language::files_only("OpenCL", &["cl"]),
+        Language::files_only("Pascal", &["pas", "dpr", "lpr"]),
+        Language::files_only("Perl", &["pl", "pm", "t", "psgi"]).named(&["cpanfile"]),
+        Language::files_only("PL/SQL", &["pkb", "pks", "plsql", "pls"]),
+        Language::files_only("PowerShell", &["ps1", "psm1"]),
+        Language::files_only("Prisma", &["prisma"]),
+        Language::files_only("Prolog", &["prolog"]),
+        Language::files_only("Protocol Buffers", &["proto"]),
+        Language::files_only("Pug", &["pug", "jade"]),
+        Language::files_only("Puppet", &["pp"]),
+        Language::files_only("PureScript", &["purs"]),
+        Language::parsed(
+            "Python",
+            &["py", "pyi", "pyw"],
+            Grammar::new(tree_sitter_python::LANGUAGE, include_str!("queries/python.scm"))
+                .wrappers(&["decorated_definition"]),
+        ),
+        Language::files_only("QML", &["qml", "qbs"]),
+        Language::parsed(
+            "R",
+            &["r", "rprofile"],
+            Grammar::new(tree_sitter_r::LANGUAGE, include_str!("queries/r.scm")).exact_names().separators(&["$", "@"]),
+        )
+        .named(&[".rprofile"]),
+        Language::files_only("Racket", &["rkt"]),
+        Language::files_only("Raku", &["raku", "rakumod", "p6", "pm6"]),
+        Language::files_only("Razor", &["cshtml", "razor"]),
+        Language::files_only("Reason", &["re", "rei"]),
+        Language::files_only("ReScript", &["res", "resi"]),
+        Language::parsed(
+            "Rust",
+            &["rs"],
+            Grammar::new(tree_sitter_rust::LANGUAGE, include_str!("queries/rust.scm"))
+                .exact_names()
+                .leading(&["attribute_item"]),
+        ),
+        Language::parsed(
+            "Scala",
+            &["scala", "sc", "sbt"],
+            Grammar::new(tree_sitter_scala::LANGUAGE, include_str!("queries/scala.scm")).exact_names(),
+        ),
+        Language::files_only("Scheme", &["scm", "ss", "sld", "sls"]),
+        Language::files_only("SCSS", &["scss", "sass"]),
+        Language::files_only("Slim", &["slim"]),
+        Language::files_only("Smarty", &["tpl"]),
+        Language::files_only("Solidity", &["sol"]),
+        Language::parsed(
+            "SQL",
+            &["sql", "ddl", "pgsql", "psql", "tsql"],
+            Grammar::new(tree_sitter_sequel::LANGUAGE, include_str!("queries/sql.scm")).exact_names(),
+        ),
+        Language::files_only("Standard ML", &["sml"]),
+        Language::files_only("Starlark", &["bzl", "star", "bazel"]).named(&["build", "workspace"]),
+        Language::parsed(
+            "Swift",
+            &["swift"],
+            Grammar::new(tree_sitter_swift::LANGUAGE, include_str!("queries/swift.scm")).exact_names(),
+        ),
+        Language::files_only("SystemVerilog", &["sv", "svh"]),
+        Language::files_only("Tcl", &["tcl", "tk"]),
+        Language::files_only("Thrift", &["thrift"]),
+        Language::files_only("Twig", &["twig"]),
+        Language::files_only("V", &["v", "vv", "vsh"]),
+        Language::files_only("Vala", &["vala", "vapi"]),
+        Language::files_only("VBScript", &["vbs"]),
+        Language::files_only("Velocity", &["vm", "vtl"]),
+        Language::files_only("Verilog", &["vh"]),
+        Language::files_only("VHDL", &["vhd", "vhdl"]),
+        Language::files_only("Vim script", &["vim", "vimrc"]).named(&[".vimrc", "_vimrc", ".nvimrc", "vimrc"]),
+        Language::files_only("Visual Basic", &["vb"]),
+        Language::files_only("Vyper", &["vy"]),
+        Language::files_only("WebAssembly", &["wat", "wast"]),
+        Language::files_only("WGSL", &["wgsl"]),
+        Language::files_only("XAML", &["xaml", "axaml"]),
+        Language::files_only("XQuery", &["xq", "xquery", "xqm"]),
+        Language::files_only("XSLT", &["xsl", "xslt"]),
+        Language::parsed(
+            "Zig",
+            &["zig"],
+            Grammar::new(tree_sitter_zig::LANGUAGE, include_str!("queries/zig.scm")).exact_names(),
+        ),
+    ]
+});
 
 /// The row with this name.
 pub fn by_name(name: &str) -> Option<&'static Language> {
@@ -106,9 +336,12 @@ pub fn by_name(name: &str) -> Option<&'static Language> {
 pub fn of_path(path: &str) -> Option<&'static Language> {
     let file_name = path.rsplit('/').next().unwrap_or(path).to_lowercase();
     let extension = file_name.rsplit_once('.').map(|(_, extension)| extension);
-    LANGUAGES.iter().find(|language| {
-        language.file_names.contains(&file_name.as_str()) || extension.is_some_and(|it| language.extensions.contains(&it))
-    })
+    let find = |is_it: &dyn Fn(&Language) -> bool| LANGUAGES.iter().find(|language| is_it(language));
+    find(&|language| language.file_names.contains(&file_name.as_str()))
+        .or_else(|| find(&|language| extension.is_some_and(|it| language.extensions.contains(&it))))
+        .or_else(|| {
+            find(&|language| language.file_names.iter().any(|it| it.ends_with('.') && file_name.starts_with(it)))
+        })
 }
 
 #[cfg(test)]
@@ -117,7 +350,7 @@ mod tests {
 
     #[test]
     fn every_query_compiles_against_its_grammar() {
-        for language in LANGUAGES {
+        for language in LANGUAGES.iter() {
             if let Functions::Grammar(grammar) | Functions::Scripts(grammar) = &language.functions
                 && let Err(error) = grammar.query()
             {
@@ -129,7 +362,7 @@ mod tests {
     #[test]
     fn an_ending_or_a_file_name_belongs_to_one_language() {
         let mut seen = std::collections::HashMap::new();
-        for language in LANGUAGES {
+        for language in LANGUAGES.iter() {
             for key in language.extensions.iter().chain(language.file_names) {
                 assert_eq!(*key, key.to_lowercase(), "{}: keys are lower case", language.name);
                 if let Some(other) = seen.insert(key, language.name) {

@@ -65,7 +65,7 @@ pub fn functions(
     let mut budget = Budget::new(text.len());
     let tree = parse(&mut parser, text, &mut budget).ok_or(budget.failure())?;
     let definitions = definitions(grammar, query, &tree, text, &mut budget)?;
-    Ok(qualified(definitions))
+    Ok(qualified(definitions, grammar.joins_clauses))
 }
 
 /// A count of the steps that parsing and querying may still take.
@@ -104,7 +104,13 @@ struct Definition {
     is_function: bool,
 }
 
-fn definitions(grammar: &Grammar, query: &Query, tree: &Tree, text: &str, budget: &mut Budget) -> Result<Vec<Definition>, ParseFailure> {
+fn definitions(
+    grammar: &Grammar,
+    query: &Query,
+    tree: &Tree,
+    text: &str,
+    budget: &mut Budget,
+) -> Result<Vec<Definition>, ParseFailure> {
     let mut found: Vec<Definition> = Vec::new();
     let mut by_name = std::collections::HashMap::new();
     let mut cursor = QueryCursor::new();
@@ -136,7 +142,12 @@ fn definitions(grammar: &Grammar, query: &Query, tree: &Tree, text: &str, budget
 }
 
 /// The definition that a match describes, with the byte at which its name stands.
-fn definition(grammar: &Grammar, query: &Query, found: &tree_sitter::QueryMatch, text: &str) -> Option<(Definition, usize)> {
+fn definition(
+    grammar: &Grammar,
+    query: &Query,
+    found: &tree_sitter::QueryMatch,
+    text: &str,
+) -> Option<(Definition, usize)> {
     let (mut node, mut is_function, mut name, mut receiver) = (None, false, None, None);
     for capture in found.captures {
         match query.capture_names()[capture.index as usize] {
@@ -171,8 +182,13 @@ fn extended(grammar: &Grammar, mut node: Node) -> Range<usize> {
     }
     let end = node.end_byte();
     if !grammar.leading.is_empty() {
-        while let Some(before) = node.prev_sibling().filter(|it| grammar.leading.contains(&it.kind())) {
-            node = before;
+        let mut before = node.prev_sibling();
+        while let Some(sibling) = before.filter(|it| it.is_extra() || grammar.leading.contains(&it.kind())) {
+            // A comment belongs to the definition only when something that leads it stands before the comment.
+            if !sibling.is_extra() {
+                node = sibling;
+            }
+            before = sibling.prev_sibling();
         }
     }
     node.start_byte()..end
@@ -180,6 +196,13 @@ fn extended(grammar: &Grammar, mut node: Node) -> Range<usize> {
 
 /// The components of a name as it is written: separators taken apart, type arguments, quotes and white space removed.
 fn components(grammar: &Grammar, written: &str) -> Vec<String> {
+    let plain =
+        if grammar.exact_names { written.trim().trim_matches('`').to_owned() } else { without_arguments(written) };
+    let apart = grammar.separators.iter().fold(plain, |plain, separator| plain.replace(separator, "\0"));
+    apart.split('\0').filter(|part| !part.is_empty()).map(str::to_owned).collect()
+}
+
+fn without_arguments(written: &str) -> String {
     let mut plain = String::with_capacity(written.len());
     let mut depth = 0usize;
     for character in written.chars() {
@@ -191,32 +214,40 @@ fn components(grammar: &Grammar, written: &str) -> Vec<String> {
             _ => plain.push(character),
         }
     }
-    for separator in grammar.separators {
-        plain = plain.replace(separator, "\0");
-    }
-    plain.split('\0').filter(|part| !part.is_empty()).map(str::to_owned).collect()
+    plain
+}
+
+/// A definition whose end hasn't been passed yet, with the name that it lends to what it encloses.
+struct Enclosing {
+    end: usize,
+    path: Vec<String>,
+    /// Index of the last function directly inside, whose next clause may follow.
+    last: Option<usize>,
 }
 
 /// Names definitions by what encloses them and keeps the functions.
-fn qualified(mut definitions: Vec<Definition>) -> Vec<Function> {
+fn qualified(mut definitions: Vec<Definition>, joins_clauses: bool) -> Vec<Function> {
     definitions.sort_by_key(|it| (it.range.start, std::cmp::Reverse(it.range.end)));
-    let mut enclosing: Vec<(usize, Vec<String>)> = Vec::new();
-    let mut functions = Vec::new();
+    let mut enclosing = vec![Enclosing { end: usize::MAX, path: Vec::new(), last: None }];
+    let mut functions: Vec<Function> = Vec::new();
     for definition in definitions {
-        while enclosing.last().is_some_and(|(end, _)| *end < definition.range.end) {
+        while enclosing.last().is_some_and(|outer| outer.end < definition.range.end) {
             enclosing.pop();
         }
-        if enclosing.len() >= MAX_NESTING {
-            continue;
-        }
-        let outer = enclosing.last().map(|(_, path)| path.as_slice()).unwrap_or_default();
-        let own = definition.parts.or_else(|| outer.last().map(|name| vec![name.clone()]));
+        let depth = enclosing.len();
+        let Some(outer) = enclosing.last_mut().filter(|_| depth <= MAX_NESTING) else { continue };
+        let own = definition.parts.or_else(|| outer.path.last().map(|name| vec![name.clone()]));
         let Some(own) = own else { continue };
-        let path: Vec<String> = outer.iter().cloned().chain(own).collect();
-        if definition.is_function {
-            functions.push(Function { name: path.join("."), range: definition.range.clone() });
+        let path: Vec<String> = outer.path.iter().cloned().chain(own).collect();
+        let name = path.join(".");
+        let earlier = outer.last.filter(|&last| joins_clauses && functions[last].name == name);
+        if let Some(earlier) = earlier {
+            functions[earlier].range.end = definition.range.end;
+        } else if definition.is_function {
+            outer.last = Some(functions.len());
+            functions.push(Function { name, range: definition.range.clone() });
         }
-        enclosing.push((definition.range.end, path));
+        enclosing.push(Enclosing { end: definition.range.end, path, last: None });
     }
     functions
 }
