@@ -98,7 +98,7 @@ impl Language {
         Language { name, extensions, file_names: &[], functions: Functions::None }
     }
 
-    fn named(self, file_names: &'static [&'static str]) -> Self {
+    fn file_names(self, file_names: &'static [&'static str]) -> Self {
         Language { file_names, ..self }
     }
 
@@ -124,7 +124,7 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
             &["sh", "bash", "zsh", "ksh", "bats", "ebuild", "eclass"],
             Grammar::new(tree_sitter_bash::LANGUAGE, include_str!("queries/bash.scm")).exact_names(),
         )
-        .named(&[
+        .file_names(&[
             ".bashrc",
             ".bash_aliases",
             ".bash_login",
@@ -145,9 +145,9 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
         Language::files_only("Bicep", &["bicep"]),
         Language::files_only("Cairo", &["cairo"]),
         Language::files_only("Clojure", &["clj", "cljs", "cljc", "cljx", "bb"]),
-        Language::files_only("CMake", &["cmake"]).named(&["cmakelists.txt"]),
+        Language::files_only("CMake", &["cmake"]).file_names(&["cmakelists.txt"]),
         Language::files_only("COBOL", &["cob", "cbl", "cobol", "cpy"]),
-        Language::files_only("CoffeeScript", &["coffee", "litcoffee", "iced"]).named(&["cakefile"]),
+        Language::files_only("CoffeeScript", &["coffee", "litcoffee", "iced"]).file_names(&["cakefile"]),
         Language::files_only("ColdFusion", &["cfm", "cfml", "cfc"]),
         Language::files_only("Common Lisp", &["lisp", "lsp", "asd"]),
         Language::files_only("Crystal", &["cr"]),
@@ -160,7 +160,7 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
             &["dart"],
             Grammar::new(tree_sitter_dart::LANGUAGE, include_str!("queries/dart.scm")).exact_names(),
         ),
-        Language::files_only("Dockerfile", &["dockerfile", "containerfile"]).named(&[
+        Language::files_only("Dockerfile", &["dockerfile", "containerfile"]).file_names(&[
             "dockerfile",
             "containerfile",
             "dockerfile.",
@@ -173,8 +173,8 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
             Grammar::new(tree_sitter_elixir::LANGUAGE, include_str!("queries/elixir.scm")).exact_names(),
         ),
         Language::files_only("Elm", &["elm"]),
-        Language::files_only("Emacs Lisp", &["el"]).named(&[".emacs"]),
-        Language::files_only("Erlang", &["erl", "hrl", "escript", "xrl", "yrl"]).named(&["rebar.config"]),
+        Language::files_only("Emacs Lisp", &["el"]).file_names(&[".emacs"]),
+        Language::files_only("Erlang", &["erl", "hrl", "escript", "xrl", "yrl"]).file_names(&["rebar.config"]),
         Language::files_only("F#", &["fs", "fsi", "fsx"]),
         Language::files_only("Fish", &["fish"]),
         Language::files_only("Fortran", &["f", "f77", "f90", "f95", "f03", "f08", "for", "fpp", "ftn"]),
@@ -182,7 +182,7 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
         Language::files_only("GDShader", &["gdshader", "gdshaderinc"]),
         Language::files_only("Gleam", &["gleam"]),
         Language::files_only("GraphQL", &["graphql", "gql", "graphqls"]),
-        Language::files_only("Groovy", &["groovy", "gradle", "gvy", "gsh"]).named(&["jenkinsfile"]),
+        Language::files_only("Groovy", &["groovy", "gradle", "gvy", "gsh"]).file_names(&["jenkinsfile"]),
         Language::files_only("Hack", &["hack", "hhi"]),
         Language::files_only("Haml", &["haml"]),
         Language::files_only("Handlebars", &["handlebars", "hbs"]),
@@ -191,7 +191,6 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
             &["hs", "hs-boot", "hsc"],
             Grammar::new(tree_sitter_haskell::LANGUAGE, include_str!("queries/haskell.scm"))
                 .exact_names()
-                .leading(&["signature"])
                 .joins_clauses(),
         ),
         Language::files_only("Haxe", &["hx"]),
@@ -201,16 +200,14 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
         Language::files_only("Janet", &["janet"]),
         Language::parsed("Java", &["java"], Grammar::new(tree_sitter_java::LANGUAGE, include_str!("queries/java.scm"))),
         Language::files_only("Jsonnet", &["jsonnet", "libsonnet"]),
-        Language::files_only("JSP", &["jsp", "jspx", "jspf"]),
         Language::parsed(
             "Julia",
             &["jl"],
             Grammar::new(tree_sitter_julia::LANGUAGE, include_str!("queries/julia.scm")).exact_names(),
         ),
-        Language::files_only("Just", &["just"]).named(&["justfile"]),
+        Language::files_only("Just", &["just"]).file_names(&["justfile"]),
         Language::files_only("Lean", &["lean"]),
         Language::files_only("Liquid", &["liquid"]),
-        Language::files_only("LLVM", &["ll"]),
         Language::parsed(
             "Lua",
             &["lua", "rockspec", "luau"],
@@ -219,7 +216,7 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
                 .separators(&[".", ":"])
                 .wrappers(&["variable_declaration"]),
         ),
-        Language::files_only("Makefile", &["mk", "mak", "make"]).named(&[
+        Language::files_only("Makefile", &["mk", "mak", "make"]).file_names(&[
             "makefile",
             "gnumakefile",
             "makefile.am",
@@ -227,7 +224,7 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
             "kbuild",
             "makefile.",
         ]),
-        Language::files_only("Meson", &[]).named(&["meson.build", "meson_options.txt", "meson.options"]),
+        Language::files_only("Meson", &[]).file_names(&["meson.build", "meson_options.txt", "meson.options"]),
         Language::files_only("Metal", &["metal"]),
         Language::files_only("Mojo", &["mojo"]),
         Language::files_only("Move", &["move"]),
@@ -245,7 +242,7 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
         Language::files_only("OCaml interface", &["mli"]),
         Language::files_only("OpenCL", &["cl"]),
         Language::files_only("Pascal", &["pas", "dpr", "lpr"]),
-        Language::files_only("Perl", &["pl", "pm", "t", "psgi"]).named(&["cpanfile"]),
+        Language::files_only("Perl", &["pl", "pm", "t", "psgi"]).file_names(&["cpanfile"]),
         Language::files_only("PL/SQL", &["pkb", "pks", "plsql", "pls"]),
         Language::files_only("PowerShell", &["ps1", "psm1"]),
         Language::files_only("Prisma", &["prisma"]),
@@ -266,7 +263,7 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
             &["r", "rprofile"],
             Grammar::new(tree_sitter_r::LANGUAGE, include_str!("queries/r.scm")).exact_names().separators(&["$", "@"]),
         )
-        .named(&[".rprofile"]),
+        .file_names(&[".rprofile"]),
         Language::files_only("Racket", &["rkt"]),
         Language::files_only("Raku", &["raku", "rakumod", "p6", "pm6"]),
         Language::files_only("Razor", &["cshtml", "razor"]),
@@ -295,7 +292,7 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
             Grammar::new(tree_sitter_sequel::LANGUAGE, include_str!("queries/sql.scm")).exact_names(),
         ),
         Language::files_only("Standard ML", &["sml"]),
-        Language::files_only("Starlark", &["bzl", "star", "bazel"]).named(&["build", "workspace"]),
+        Language::files_only("Starlark", &["star", "bazel"]).file_names(&["build", "workspace"]),
         Language::parsed(
             "Swift",
             &["swift"],
@@ -305,20 +302,18 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
         Language::files_only("Tcl", &["tcl", "tk"]),
         Language::files_only("Thrift", &["thrift"]),
         Language::files_only("Twig", &["twig"]),
-        Language::files_only("V", &["v", "vv", "vsh"]),
+        Language::files_only("V", &["v", "vv"]),
         Language::files_only("Vala", &["vala", "vapi"]),
         Language::files_only("VBScript", &["vbs"]),
         Language::files_only("Velocity", &["vm", "vtl"]),
         Language::files_only("Verilog", &["vh"]),
         Language::files_only("VHDL", &["vhd", "vhdl"]),
-        Language::files_only("Vim script", &["vim", "vimrc"]).named(&[".vimrc", "_vimrc", ".nvimrc", "vimrc"]),
+        Language::files_only("Vim script", &["vim", "vimrc"]).file_names(&[".vimrc", "_vimrc", ".nvimrc", "vimrc"]),
         Language::files_only("Visual Basic", &["vb"]),
         Language::files_only("Vyper", &["vy"]),
         Language::files_only("WebAssembly", &["wat", "wast"]),
         Language::files_only("WGSL", &["wgsl"]),
-        Language::files_only("XAML", &["xaml", "axaml"]),
         Language::files_only("XQuery", &["xq", "xquery", "xqm"]),
-        Language::files_only("XSLT", &["xsl", "xslt"]),
         Language::parsed(
             "Zig",
             &["zig"],
@@ -363,13 +358,66 @@ mod tests {
     fn an_ending_or_a_file_name_belongs_to_one_language() {
         let mut seen = std::collections::HashMap::new();
         for language in LANGUAGES.iter() {
-            for key in language.extensions.iter().chain(language.file_names) {
-                assert_eq!(*key, key.to_lowercase(), "{}: keys are lower case", language.name);
-                if let Some(other) = seen.insert(key, language.name) {
+            let endings = language.extensions.iter().map(|ending| format!(".{ending}"));
+            for key in endings.chain(language.file_names.iter().map(|name| name.to_string())) {
+                assert_eq!(key, key.to_lowercase(), "{}: keys are lower case", language.name);
+                if let Some(other) = seen.insert(key.clone(), language.name) {
                     panic!("`{key}` belongs to {other} and {}", language.name);
                 }
             }
         }
+    }
+
+    #[test]
+    fn fixtures_give_exactly_the_expected_functions() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/languages");
+        let mut checked = 0;
+        for entry in std::fs::read_dir(&folder).expect("the folder of fixtures is there") {
+            let path = entry.expect("the folder of fixtures can be read").path();
+            if path.extension().is_some_and(|it| it == "expected") {
+                check_fixture(&path);
+                checked += 1;
+            }
+        }
+        assert!(checked > 0, "no fixture in {}", folder.display());
+    }
+
+    /// Compares `<file>.expected` (lines `start-end qualified.name`) with the functions that are found in `<file>`.
+    #[track_caller]
+    fn check_fixture(expected: &std::path::Path) {
+        let source = expected.with_extension("");
+        let language = of_path(&source.to_string_lossy()).expect("a fixture's ending belongs to a language");
+        let text = std::fs::read_to_string(&source).expect("a fixture is UTF-8");
+        let functions = match &language.functions {
+            Functions::Grammar(grammar) => super::super::parse::functions(language.name, grammar, &text, &[]),
+            _ => Ok(Vec::new()),
+        };
+        let lines = crate::types::Source::new("fixture", language.name, text);
+        let found: String = functions
+            .unwrap_or_else(|error| panic!("{}: {error}", source.display()))
+            .into_iter()
+            .map(|function| (lines.lines_of(function.range), function.name))
+            .map(|(lines, name)| format!("{}-{} {name}\n", lines.start, lines.end))
+            .collect();
+        let expected = std::fs::read_to_string(expected).expect("the list of a fixture is UTF-8");
+        assert_eq!(found, expected, "{}", source.display());
+    }
+
+    #[track_caller]
+    fn check_path(path: &str, expected: Option<&str>) {
+        assert_eq!(of_path(path).map(|language| language.name), expected, "{path}");
+    }
+
+    #[test]
+    fn whole_names_and_their_beginnings_decide_before_and_after_endings() {
+        check_path("deploy/Dockerfile", Some("Dockerfile"));
+        check_path("deploy/Dockerfile.cuda", Some("Dockerfile"));
+        check_path("Dockerfile.py", Some("Python"));
+        check_path("CMakeLists.txt", Some("CMake"));
+        check_path("notes.txt", None);
+        check_path("home/.bashrc", Some("Bash"));
+        check_path("src/Makefile.am", Some("Makefile"));
+        check_path("makefiles/readme", None);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! * `@function`, `@container`: the definition; a container (a class, a trait) lends its name to what it encloses.
 //!   A function encloses too: a nested function is `outer.inner`.
 //! * `@name`: the node that holds the name, possibly written with separators (`A::b`).
+//! * `@lead`: a node at which the span begins although it stands before the definition (a signature of its own).
 //! * `@receiver`: a type that is written outside the name but belongs before it (Go).
 //! * `(#set! name "init")`: a name that stands nowhere in the text; `(#set! name.container "")`: the enclosing
 //!   container's own name (constructors).
@@ -148,13 +149,14 @@ fn definition(
     found: &tree_sitter::QueryMatch,
     text: &str,
 ) -> Option<(Definition, usize)> {
-    let (mut node, mut is_function, mut name, mut receiver) = (None, false, None, None);
+    let (mut node, mut is_function, mut name, mut receiver, mut lead) = (None, false, None, None, None);
     for capture in found.captures {
         match query.capture_names()[capture.index as usize] {
             "function" => (node, is_function) = (Some(capture.node), true),
             "container" => node = Some(capture.node),
             "name" => name = Some(capture.node),
             "receiver" => receiver = Some(capture.node),
+            "lead" => lead = Some(capture.node.start_byte()),
             _ => {}
         }
     }
@@ -170,7 +172,10 @@ fn definition(
         (!parts.is_empty()).then_some(parts).map(Some)?
     };
     let key = name.unwrap_or(node).start_byte();
-    Some((Definition { parts, range: extended(grammar, node), is_function }, key))
+    let range = extended(grammar, node);
+    // Grammars of indented languages end a block where the next statement begins.
+    let end = range.start + text[range.clone()].trim_end().len();
+    Some((Definition { parts, range: lead.unwrap_or(range.start)..end, is_function }, key))
 }
 
 /// The range of a definition with its wrappers and what leads it.
