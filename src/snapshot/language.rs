@@ -260,7 +260,7 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
         Language::files_only("QML", &["qml", "qbs"]),
         Language::parsed(
             "R",
-            &["r", "rprofile"],
+            &["r"],
             Grammar::new(tree_sitter_r::LANGUAGE, include_str!("queries/r.scm")).exact_names().separators(&["$", "@"]),
         )
         .file_names(&[".rprofile"]),
