@@ -308,7 +308,7 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
         Language::files_only("Velocity", &["vm", "vtl"]),
         Language::files_only("Verilog", &["vh"]),
         Language::files_only("VHDL", &["vhd", "vhdl"]),
-        Language::files_only("Vim script", &["vim", "vimrc"]).file_names(&[".vimrc", "_vimrc", ".nvimrc", "vimrc"]),
+        Language::files_only("Vim script", &["vim"]).file_names(&[".vimrc", "_vimrc", ".nvimrc", "vimrc"]),
         Language::files_only("Visual Basic", &["vb"]),
         Language::files_only("Vyper", &["vy"]),
         Language::files_only("WebAssembly", &["wat", "wast"]),
