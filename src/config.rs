@@ -49,7 +49,9 @@ pub enum ConfigError {
     Read { path: PathBuf, source: std::io::Error },
     #[error("{origin}: {message}; `configs/default.toml` lists every key")]
     Invalid { origin: String, message: String },
-    #[error("the variable {variable} is no setting; variables are named SIGHTLINE_<SECTION>_<KEY> after the keys of `configs/default.toml`")]
+    #[error(
+        "the variable {variable} is no setting; variables are named SIGHTLINE_<SECTION>_<KEY> after the keys of `configs/default.toml`"
+    )]
     UnknownVariable { variable: String },
 }
 
@@ -111,7 +113,11 @@ fn set_variable(settings: &mut Table, variable: &str, value: &str) -> Result<(),
     *slot = match slot {
         Value::String(_) => Value::String(value.to_owned()),
         // A bare word that is no TOML value stays text, and is then refused by its type with a message.
-        _ => format!("value = {value}").parse::<Table>().ok().and_then(|mut it| it.remove("value")).unwrap_or(Value::String(value.to_owned())),
+        _ => format!("value = {value}")
+            .parse::<Table>()
+            .ok()
+            .and_then(|mut it| it.remove("value"))
+            .unwrap_or(Value::String(value.to_owned())),
     };
     build(settings.clone(), variable).map(drop)
 }
@@ -156,8 +162,10 @@ mod tests {
     fn a_file_overrides_a_key_and_a_variable_overrides_the_file() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("settings.toml");
-        std::fs::write(&path, "[locate]\nresults = 3\nrerank = 7\n[ranking.file_fields]\npath = 9.0\n").expect("a file");
-        let named = variables(&[("SIGHTLINE_CONFIG", path.to_str().expect("UTF-8")), ("SIGHTLINE_LOCATE_RESULTS", "5")]);
+        std::fs::write(&path, "[locate]\nresults = 3\nrerank = 7\n[ranking.file_fields]\npath = 9.0\n")
+            .expect("a file");
+        let named =
+            variables(&[("SIGHTLINE_CONFIG", path.to_str().expect("UTF-8")), ("SIGHTLINE_LOCATE_RESULTS", "5")]);
         let settings = resolve(None, &named).expect("sound settings");
         assert_eq!((settings.locate.results.get(), settings.locate.rerank), (5, 7));
         assert_eq!((settings.ranking.file_fields.path, settings.ranking.file_fields.body), (9.0, 1.0));
@@ -166,7 +174,8 @@ mod tests {
 
     #[test]
     fn a_nested_key_and_a_word_are_variables_too() {
-        let named = variables(&[("SIGHTLINE_RANKING_FILE_FIELDS_PATH_B", "0.5"), ("SIGHTLINE_LOCATE_RETRIEVER", "bm25")]);
+        let named =
+            variables(&[("SIGHTLINE_RANKING_FILE_FIELDS_PATH_B", "0.5"), ("SIGHTLINE_LOCATE_RETRIEVER", "bm25")]);
         let settings = resolve(None, &named).expect("sound settings");
         assert_eq!(settings.ranking.file_fields.path_b, 0.5);
         assert_eq!(settings.locate.retriever, RetrieverKind::Bm25);

@@ -25,7 +25,11 @@ pub struct Arguments {
 
 pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
     let snapshot = read_repository(&arguments.repository, arguments.rev.as_deref(), settings)?;
-    if arguments.json { print_json(&snapshot)? } else { print_text(&snapshot)? }
+    if arguments.json {
+        print_json(&snapshot)?
+    } else {
+        print_text(&snapshot)?
+    }
     Ok(())
 }
 
@@ -49,7 +53,13 @@ fn print_text(snapshot: &Snapshot) -> anyhow::Result<()> {
             None => writeln!(out, "{PATH}{path}{PATH:#}  {DIM}{}{DIM:#}", candidate.source.language)?,
             Some(name) => {
                 let lines = candidate.lines;
-                writeln!(out, "  {path}:{}  {NAME}{}{NAME:#}  {DIM}to {}{DIM:#}", lines.start, printable(name), lines.end)?;
+                writeln!(
+                    out,
+                    "  {path}:{}  {NAME}{}{NAME:#}  {DIM}to {}{DIM:#}",
+                    lines.start,
+                    printable(name),
+                    lines.end
+                )?;
             }
         }
     }

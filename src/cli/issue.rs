@@ -24,7 +24,8 @@ pub struct Issue {
 /// `![alt](target)`, `![alt](<target> "title")`, `<img src="target">`.
 static IMAGE_LINK: LazyLock<Regex> = LazyLock::new(|| {
     #[expect(clippy::expect_used, reason = "a constant pattern, compiled by the tests")]
-    Regex::new(r#"!\[[^\]]*\]\(\s*<?([^)\s>]+)>?[^)]*\)|(?i:<img\s[^>]*?src\s*=\s*["']([^"']+)["'])"#).expect("a constant pattern")
+    Regex::new(r#"!\[[^\]]*\]\(\s*<?([^)\s>]+)>?[^)]*\)|(?i:<img\s[^>]*?src\s*=\s*["']([^"']+)["'])"#)
+        .expect("a constant pattern")
 });
 
 /// Reads an issue from `source` (`-`: standard input) and its pictures: `images`, then those that the text links to
@@ -34,7 +35,9 @@ pub fn read(source: &Path, images: &[PathBuf]) -> Result<Issue, Failure> {
     let (title, body) = split(&text);
     if title.is_empty() {
         let source = source.display();
-        return Err(Failure::usage(anyhow!("the issue `{source}` is empty: give it a first line, the title, and a body")));
+        return Err(Failure::usage(anyhow!(
+            "the issue `{source}` is empty: give it a first line, the title, and a body"
+        )));
     }
     let mut issue = Issue { report: IssueReport { title, body, images: Vec::new() }, missing_images: Vec::new() };
     for path in images {
@@ -48,7 +51,8 @@ pub fn read(source: &Path, images: &[PathBuf]) -> Result<Issue, Failure> {
 }
 
 fn read_text(source: &Path) -> Result<String, Failure> {
-    let unreadable = || format!("the issue `{}` can't be read: name a text file, or - for standard input", source.display());
+    let unreadable =
+        || format!("the issue `{}` can't be read: name a text file, or - for standard input", source.display());
     let mut bytes = Vec::new();
     let mut limited: Box<dyn Read> = if source == Path::new("-") {
         Box::new(std::io::stdin().lock().take(MAX_BYTES + 1))
@@ -58,7 +62,10 @@ fn read_text(source: &Path) -> Result<String, Failure> {
     limited.read_to_end(&mut bytes).with_context(unreadable).map_err(Failure::usage)?;
     if bytes.len() as u64 > MAX_BYTES {
         let source = source.display();
-        return Err(Failure::usage(anyhow!("the issue `{source}` is longer than {} MiB: give the report, not its attachments", MAX_BYTES >> 20)));
+        return Err(Failure::usage(anyhow!(
+            "the issue `{source}` is longer than {} MiB: give the report, not its attachments",
+            MAX_BYTES >> 20
+        )));
     }
     let text = String::from_utf8_lossy(&bytes);
     if matches!(text, std::borrow::Cow::Owned(_)) {
@@ -87,7 +94,9 @@ fn add_linked_images(issue: &mut Issue, text: &str, source: &Path) {
     for name in names {
         match std::fs::read(folder.join(name)) {
             Ok(bytes) => issue.report.images.push(IssueImage { name: name.to_owned(), bytes }),
-            Err(error) => issue.missing_images.push((name.to_owned(), format!("linked in the issue, but not readable beside it: {error}"))),
+            Err(error) => issue
+                .missing_images
+                .push((name.to_owned(), format!("linked in the issue, but not readable beside it: {error}"))),
         }
     }
 }
@@ -114,7 +123,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("issue.md");
         std::fs::write(folder.path().join("a.png"), b"pixels").expect("a file");
-        std::fs::write(&file, "T\n![x](a.png \"t\") ![y](https://host/b.png) <img width=1 src='gone.png'> ![x](a.png)").expect("a file");
+        std::fs::write(&file, "T\n![x](a.png \"t\") ![y](https://host/b.png) <img width=1 src='gone.png'> ![x](a.png)")
+            .expect("a file");
         let issue = read(&file, &[]).map_err(|it| it.error).expect("an issue");
         assert_eq!(issue.report.images.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(), ["a.png"]);
         assert_eq!(issue.missing_images.iter().map(|it| it.0.as_str()).collect::<Vec<_>>(), ["gone.png"]);

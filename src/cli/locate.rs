@@ -5,7 +5,6 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::terminal::{DIM, HEADING, NAME, PATH, printable, shortened};
@@ -53,7 +52,10 @@ pub struct Arguments {
 }
 
 /// Parses one of `values` by its name; the help lists the names.
-fn one_of<T: Copy + Send + Sync + 'static>(values: [T; 3], name: fn(T) -> &'static str) -> impl TypedValueParser<Value = T> {
+fn one_of<T: Copy + Send + Sync + 'static>(
+    values: [T; 3],
+    name: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
     PossibleValuesParser::new(values.map(name)).map(move |wanted| {
         let known = values.iter().copied().find(|it| name(*it) == wanted);
         known.unwrap_or(values[0])
@@ -86,7 +88,11 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
     let times = Times { snapshot: snapshot_time, load: load_time, index: index_time, total: start.elapsed() };
     let outcome = Outcome { snapshot: &snapshot, answer: &answer, request: &request, model, images, times };
     outcome.warn();
-    if arguments.json { outcome.print_json(arguments.explain)? } else { outcome.print_text(arguments.explain)? }
+    if arguments.json {
+        outcome.print_json(arguments.explain)?
+    } else {
+        outcome.print_text(arguments.explain)?
+    }
     Ok(())
 }
 
@@ -162,13 +168,20 @@ impl Outcome<'_> {
     /// Says on standard error what of the input did not count.
     fn warn(&self) {
         for image in self.images.iter().filter(|it| !it.used) {
-            terminal::warning(&format!("the picture `{}` is not used: {}", image.name, image.reason.as_deref().unwrap_or_default()));
+            terminal::warning(&format!(
+                "the picture `{}` is not used: {}",
+                image.name,
+                image.reason.as_deref().unwrap_or_default()
+            ));
         }
         if self.snapshot.candidates.is_empty() {
             terminal::warning("the repository has no source files in a known language, so there is nothing to find");
         }
         if let Some(query) = self.answer.query.filter(|_| self.is_truncated()) {
-            terminal::warning(&format!("the encoder read {} of the issue's {} tokens; BM25 read all of it", query.used, query.tokens));
+            terminal::warning(&format!(
+                "the encoder read {} of the issue's {} tokens; BM25 read all of it",
+                query.used, query.tokens
+            ));
         }
     }
 
@@ -242,8 +255,11 @@ const WIDEST_COLUMN: usize = 64;
 const LINE_WIDTH: usize = 100;
 
 fn print_list(out: &mut impl Write, heading: &str, hits: &[Hit], explain: bool) -> std::io::Result<()> {
-    let rows: Vec<(String, String)> = hits.iter().map(|hit| (place(hit), hit.candidate.name.as_deref().unwrap_or_default().to_owned())).collect();
-    let width = |texts: &mut dyn Iterator<Item = &String>| texts.map(|it| it.chars().count()).filter(|it| *it <= WIDEST_COLUMN).max().unwrap_or(0);
+    let rows: Vec<(String, String)> =
+        hits.iter().map(|hit| (place(hit), hit.candidate.name.as_deref().unwrap_or_default().to_owned())).collect();
+    let width = |texts: &mut dyn Iterator<Item = &String>| {
+        texts.map(|it| it.chars().count()).filter(|it| *it <= WIDEST_COLUMN).max().unwrap_or(0)
+    };
     let (places, names) = (width(&mut rows.iter().map(|it| &it.0)), width(&mut rows.iter().map(|it| &it.1)));
     writeln!(out, "{HEADING}{heading}{HEADING:#}")?;
     for (rank, (hit, (place, name))) in hits.iter().zip(&rows).enumerate() {
@@ -274,11 +290,14 @@ fn print_explanation(out: &mut impl Write, hit: &Hit) -> std::io::Result<()> {
         Level::File => "functions",
         Level::Function => "file",
     };
-    let all = [("lexical", parts.lexical), ("mention", parts.mention), (context, parts.context), ("dense", parts.dense)];
-    let shown: Vec<String> = all.iter().filter(|it| it.1 != 0.0).map(|(name, value)| format!("{name} {value:.3}")).collect();
+    let all =
+        [("lexical", parts.lexical), ("mention", parts.mention), (context, parts.context), ("dense", parts.dense)];
+    let shown: Vec<String> =
+        all.iter().filter(|it| it.1 != 0.0).map(|(name, value)| format!("{name} {value:.3}")).collect();
     writeln!(out, "     {DIM}= {}{DIM:#}", shown.join(" + "))?;
     if !hit.terms.is_empty() {
-        let terms: Vec<String> = hit.terms.iter().map(|(term, score)| format!("{} {score:.1}", printable(term))).collect();
+        let terms: Vec<String> =
+            hit.terms.iter().map(|(term, score)| format!("{} {score:.1}", printable(term))).collect();
         writeln!(out, "     {DIM}terms: {}{DIM:#}", terms.join(", "))?;
     }
     for line in &hit.lines {

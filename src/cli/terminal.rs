@@ -38,13 +38,15 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_unprintable) {
         return Cow::Borrowed(text);
     }
-    let escaped = text.chars().map(|it| if is_unprintable(it) { it.escape_default().to_string() } else { it.to_string() });
+    let escaped =
+        text.chars().map(|it| if is_unprintable(it) { it.escape_default().to_string() } else { it.to_string() });
     Cow::Owned(escaped.collect())
 }
 
 /// Control characters, and those that reorder a line of text.
 fn is_unprintable(character: char) -> bool {
-    character.is_control() || matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    character.is_control()
+        || matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// At most `width` characters of a text.

@@ -12,9 +12,22 @@ pub enum Purpose {
     BuildOutput,
 }
 
-const TESTS: &[&str] = &["test", "tests", "testing", "spec", "specs", "__tests__", "__mocks__", "fixtures", "testdata", "e2e", "testsuite"];
+const TESTS: &[&str] = &[
+    "test",
+    "tests",
+    "testing",
+    "spec",
+    "specs",
+    "__tests__",
+    "__mocks__",
+    "fixtures",
+    "testdata",
+    "e2e",
+    "testsuite",
+];
 const DOCS: &[&str] = &["doc", "docs", "documentation", "website"];
-const EXAMPLES: &[&str] = &["example", "examples", "sample", "samples", "demo", "demos", "benchmark", "benchmarks", "bench", "benches"];
+const EXAMPLES: &[&str] =
+    &["example", "examples", "sample", "samples", "demo", "demos", "benchmark", "benchmarks", "bench", "benches"];
 const BUILD_OUTPUT: &[&str] = &["dist", "build", "out", "generated"];
 
 impl Purpose {
@@ -42,7 +55,9 @@ impl Purpose {
             Purpose::Product => return true,
             Purpose::Tests => &["test", "tests", "testing", "testsuite", "spec", "specs", "flaky"],
             Purpose::Docs => &["doc", "docs", "documentation", "docstring", "readme", "website", "tutorial"],
-            Purpose::Examples => &["example", "examples", "sample", "samples", "demo", "demos", "benchmark", "benchmarks"],
+            Purpose::Examples => {
+                &["example", "examples", "sample", "samples", "demo", "demos", "benchmark", "benchmarks"]
+            }
             Purpose::BuildOutput => &["dist", "build", "bundle", "generated"],
         };
         tokens::terms(title).iter().any(|term| words.contains(&term.as_str()))
@@ -61,7 +76,11 @@ fn is_test_file(file: &str) -> bool {
     let words: Vec<String> = tokens::terms(stem);
     let parts = if words.len() > 1 { &words[1..] } else { &words[..] };
     let named = |it: Option<&String>| it.is_some_and(|it| matches!(it.as_str(), "test" | "tests" | "spec"));
-    named(parts.first()) || named(parts.last()) || lower.contains(".test.") || lower.contains(".spec.") || stem == "conftest"
+    named(parts.first())
+        || named(parts.last())
+        || lower.contains(".test.")
+        || lower.contains(".spec.")
+        || stem == "conftest"
 }
 
 #[cfg(test)]

@@ -35,7 +35,12 @@ impl<'a> Scorer<'a> {
     }
 
     /// Cosine similarity of each chosen candidate's best window.
-    pub fn similarities(&mut self, candidates: &[Candidate], chosen: &[usize], _terms: Option<&[QueryTerm]>) -> Result<Vec<(usize, f32)>, EncoderError> {
+    pub fn similarities(
+        &mut self,
+        candidates: &[Candidate],
+        chosen: &[usize],
+        _terms: Option<&[QueryTerm]>,
+    ) -> Result<Vec<(usize, f32)>, EncoderError> {
         let windows: Vec<Vec<_>> =
             chosen.iter().map(|&at| self.encoder.windows(&candidates[at].header(), candidates[at].body())).collect();
         let flat: Vec<_> = windows.iter().flatten().collect();
@@ -44,7 +49,10 @@ impl<'a> Scorer<'a> {
         self.embedded.windows += flat.len();
 
         let mut similarities = vectors.iter().map(|it| vector::dot(it, &self.query));
-        let best = chosen.iter().zip(&windows).map(|(&at, windows)| (at, similarities.by_ref().take(windows.len()).fold(f32::NEG_INFINITY, f32::max)));
+        let best = chosen
+            .iter()
+            .zip(&windows)
+            .map(|(&at, windows)| (at, similarities.by_ref().take(windows.len()).fold(f32::NEG_INFINITY, f32::max)));
         Ok(best.filter(|(_, similarity)| similarity.is_finite()).collect())
     }
 }

@@ -45,14 +45,17 @@ impl Mentions {
     /// Reads an issue's title and body.
     pub fn of(report: &IssueReport) -> Self {
         let text = format!("{}\n{}", report.title, report.body);
-        let mut files: Vec<FileMention> =
-            FILE.find_iter(&text).filter_map(|it| file_mention(it.as_str())).collect();
+        let mut files: Vec<FileMention> = FILE.find_iter(&text).filter_map(|it| file_mention(it.as_str())).collect();
         files.sort();
         files.dedup();
 
         let spans = CODE_SPAN.captures_iter(&text).filter_map(|it| it.get(1));
         let in_spans = spans.flat_map(|span| IDENTIFIER.find_iter(span.as_str()).map(|it| it.as_str()));
-        let calls = CALL.captures_iter(&text).chain(FRAME_IN.captures_iter(&text)).filter_map(|it| it.get(1)).map(|it| it.as_str());
+        let calls = CALL
+            .captures_iter(&text)
+            .chain(FRAME_IN.captures_iter(&text))
+            .filter_map(|it| it.get(1))
+            .map(|it| it.as_str());
         let mut identifiers: Vec<Vec<String>> = in_spans.chain(calls).map(reversed_identifier).collect();
         identifiers.sort();
         identifiers.dedup();
@@ -170,7 +173,11 @@ mod tests {
         );
         check(
             "  at com.acme.Lexer.peek(Lexer.java:32)",
-            &[("src/com/acme/Lexer.java", 1.0), ("src/com/acme/Lexer.java:Lexer.peek", 1.0), ("x/Other.java:Other.peek", 0.0)],
+            &[
+                ("src/com/acme/Lexer.java", 1.0),
+                ("src/com/acme/Lexer.java:Lexer.peek", 1.0),
+                ("x/Other.java:Other.peek", 0.0),
+            ],
         );
         check("    at peek (/app/src/lexer.ts:3:4)", &[("src/lexer.ts", 1.0), ("src/lexer.ts:peek", 1.0)]);
         check("lib/lexer.rb:9:in `peek'", &[("lib/lexer.rb", 1.0), ("lib/lexer.rb:Lexer.peek", 1.0)]);

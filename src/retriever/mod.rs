@@ -135,7 +135,9 @@ pub struct Embedded {
 pub enum RetrieverError {
     #[error("the issue could not be compared with the code: {0}")]
     Encoder(#[from] EncoderError),
-    #[error("the retriever `{retriever}` needs an encoder, and none is loaded: use `bm25`, or build with the feature `bundled-models`")]
+    #[error(
+        "the retriever `{retriever}` needs an encoder, and none is loaded: use `bm25`, or build with the feature `bundled-models`"
+    )]
     NoEncoder { retriever: &'static str },
 }
 
@@ -163,7 +165,12 @@ impl<'a> Localizer<'a> {
     ///
     /// # Errors
     /// When the encoder fails, or is needed and missing.
-    pub fn locate(&self, report: &IssueReport, request: &Request, progress: dense::Progress) -> Result<Answer, RetrieverError> {
+    pub fn locate(
+        &self,
+        report: &IssueReport,
+        request: &Request,
+        progress: dense::Progress,
+    ) -> Result<Answer, RetrieverError> {
         match request.retriever {
             RetrieverKind::Bm25 => Ok(self.bm25(report, request)),
             RetrieverKind::Dense => self.dense(report, request, progress),
@@ -188,7 +195,12 @@ impl<'a> Localizer<'a> {
         answer
     }
 
-    fn dense(&self, report: &IssueReport, request: &Request, progress: dense::Progress) -> Result<Answer, RetrieverError> {
+    fn dense(
+        &self,
+        report: &IssueReport,
+        request: &Request,
+        progress: dense::Progress,
+    ) -> Result<Answer, RetrieverError> {
         let start = Instant::now();
         let mut scorer = self.scorer(report, request, progress)?;
         let mut parts = vec![Parts::default(); self.candidates.len()];
@@ -200,12 +212,24 @@ impl<'a> Localizer<'a> {
             }
             ranked.push((level, ranker::ranked(documents, &parts)));
         }
-        let mut answer = Answer { query: Some(scorer.query_use()), embedded: scorer.embedded(), encoder_time: start.elapsed(), ..Answer::default() };
-        self.fill(&mut answer, ranked, &parts, &query::telling_terms(report), request, |level| self.weights.field_scheme(level));
+        let mut answer = Answer {
+            query: Some(scorer.query_use()),
+            embedded: scorer.embedded(),
+            encoder_time: start.elapsed(),
+            ..Answer::default()
+        };
+        self.fill(&mut answer, ranked, &parts, &query::telling_terms(report), request, |level| {
+            self.weights.field_scheme(level)
+        });
         Ok(answer)
     }
 
-    fn hybrid(&self, report: &IssueReport, request: &Request, progress: dense::Progress) -> Result<Answer, RetrieverError> {
+    fn hybrid(
+        &self,
+        report: &IssueReport,
+        request: &Request,
+        progress: dense::Progress,
+    ) -> Result<Answer, RetrieverError> {
         let start = Instant::now();
         let terms = query::telling_terms(report);
         let mut evidence = Evidence::gather(self.candidates, &self.index, report, &terms, self.weights);
@@ -226,12 +250,18 @@ impl<'a> Localizer<'a> {
             answer.embedded = scorer.embedded();
             answer.encoder_time = start.elapsed();
         }
-        let ranked = request.granularity.levels().iter().map(|&level| (level, evidence.ranked(&self.index, level))).collect();
+        let ranked =
+            request.granularity.levels().iter().map(|&level| (level, evidence.ranked(&self.index, level))).collect();
         self.fill(&mut answer, ranked, &evidence.parts, &terms, request, |level| self.weights.field_scheme(level));
         Ok(answer)
     }
 
-    fn scorer<'s>(&'s self, report: &IssueReport, request: &Request, progress: dense::Progress<'s>) -> Result<dense::Scorer<'s>, RetrieverError> {
+    fn scorer<'s>(
+        &'s self,
+        report: &IssueReport,
+        request: &Request,
+        progress: dense::Progress<'s>,
+    ) -> Result<dense::Scorer<'s>, RetrieverError> {
         let encoder = self.encoder.ok_or(RetrieverError::NoEncoder { retriever: request.retriever.name() })?;
         Ok(dense::Scorer::new(encoder, report, progress)?)
     }
@@ -283,11 +313,15 @@ impl<'a> Localizer<'a> {
         scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         scored.truncate(SHOWN_LINES);
         let line_of = |offset: usize| candidate.source.line_at(candidate.range.start + offset);
-        scored.iter().map(|&(_, offset, text)| MatchedLine { line: line_of(offset), text: text.trim().to_owned() }).collect()
+        scored
+            .iter()
+            .map(|&(_, offset, text)| MatchedLine { line: line_of(offset), text: text.trim().to_owned() })
+            .collect()
     }
 
     fn line_weights<'t>(&self, level: Level, terms: &'t [QueryTerm]) -> LineWeights<'t> {
-        let rarity = |term: &'t QueryTerm| Some((term.text.as_str(), term.weight * self.index.rarity(level, &term.text)?));
+        let rarity =
+            |term: &'t QueryTerm| Some((term.text.as_str(), term.weight * self.index.rarity(level, &term.text)?));
         terms.iter().filter_map(rarity).collect()
     }
 }

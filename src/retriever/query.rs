@@ -12,7 +12,8 @@ use crate::types::IssueReport;
 const COUNT_CAP: u32 = 3;
 
 /// Words that say that something is an issue, or are grammar; one list a line of `stop_words.txt`.
-static STOP_WORDS: LazyLock<HashSet<&str>> = LazyLock::new(|| include_str!("stop_words.txt").split_whitespace().collect());
+static STOP_WORDS: LazyLock<HashSet<&str>> =
+    LazyLock::new(|| include_str!("stop_words.txt").split_whitespace().collect());
 
 /// Every term of title and body, weighted by its capped count: the query of plain BM25.
 pub fn all_terms(report: &IssueReport) -> Vec<QueryTerm> {
@@ -65,12 +66,18 @@ mod tests {
 
     #[test]
     fn plain_terms_are_counted_up_to_the_cap() {
-        check(all_terms(&report("The lexer", "lexer lexer lexer a 1")), &[("the", 1.0), ("lexer", 3.0), ("a", 1.0), ("1", 1.0)]);
+        check(
+            all_terms(&report("The lexer", "lexer lexer lexer a 1")),
+            &[("the", 1.0), ("lexer", 3.0), ("a", 1.0), ("1", 1.0)],
+        );
     }
 
     #[test]
     fn telling_terms_leave_out_grammar_and_count_the_title_twice() {
-        check(telling_terms(&report("The lexer fails", "expected: 12 tokens x")), &[("lexer", 2.0), ("fails", 2.0), ("tokens", 1.0)]);
+        check(
+            telling_terms(&report("The lexer fails", "expected: 12 tokens x")),
+            &[("lexer", 2.0), ("fails", 2.0), ("tokens", 1.0)],
+        );
     }
 
     #[test]

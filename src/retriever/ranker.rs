@@ -63,7 +63,11 @@ impl Weights {
             Level::Function => &self.function_fields,
         };
         let weights: [f32; FIELDS] = [fields.body, fields.path, fields.name];
-        Scheme { k1: self.k1, weights, lengths: LengthNorm::Fields { b: [fields.body_b, fields.path_b, fields.name_b] } }
+        Scheme {
+            k1: self.k1,
+            weights,
+            lengths: LengthNorm::Fields { b: [fields.body_b, fields.path_b, fields.name_b] },
+        }
     }
 }
 
@@ -93,7 +97,13 @@ pub struct Evidence {
 
 impl Evidence {
     /// Everything that can be said without an encoder.
-    pub fn gather(candidates: &[Candidate], index: &LexicalIndex, report: &IssueReport, terms: &[QueryTerm], weights: &Weights) -> Self {
+    pub fn gather(
+        candidates: &[Candidate],
+        index: &LexicalIndex,
+        report: &IssueReport,
+        terms: &[QueryTerm],
+        weights: &Weights,
+    ) -> Self {
         let factors: Vec<f32> = factors(candidates, report, weights);
         let mentions = Mentions::of(report).strengths(candidates);
         let mut parts = vec![Parts::default(); candidates.len()];
