@@ -4,12 +4,14 @@
 //! only in part is in [`Snapshot::notes`]; neither ends the run. Knows nothing of retrieval, models or output formats.
 
 pub mod language;
+pub mod parse;
 
-mod extract_tmp;
+mod c_family;
 mod filter;
 mod git;
-mod parse;
+mod notebook;
 mod rules;
+mod scripts;
 mod text;
 mod walk;
 
@@ -20,10 +22,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rayon::prelude::*;
 
 use crate::types::{Candidate, Source};
-use extract_tmp::{Extracted, extract};
-use language::Language;
 
-pub use parse::{Function, ParseFailure, functions};
+pub use parse::{Extracted, Function, ParseFailure, extract};
 
 /// A path of the repository that is not among the candidates, and why. A skipped directory stands for all below it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -181,7 +181,6 @@ struct Listing<Place> {
 
 struct Listed<Place> {
     path: String,
-    language: &'static Language,
     /// The user asked for it by a negated pattern, so what it looks like doesn't count.
     wanted: bool,
     /// Where its bytes are, where the path doesn't say.
@@ -201,10 +200,12 @@ impl<Place> Listing<Place> {
 
     /// Takes a file in if its name is that of a source.
     fn file(&mut self, path: String, wanted: bool, place: Place) {
-        let Some(language) = language::of_path(&path) else { return };
+        if language::of_path(&path).is_none() {
+            return;
+        }
         match filter::by_name(&path).filter(|_| !wanted) {
             Some(reason) => self.skip(path, reason),
-            None => self.files.push(Listed { path, language, wanted, place }),
+            None => self.files.push(Listed { path, wanted, place }),
         }
     }
 }
@@ -239,7 +240,7 @@ fn assemble<Place: Sync + Send, Worker>(
     let mut snapshot = Snapshot { skipped: listing.skipped, notes: listing.notes, ..Snapshot::default() };
     for (path, result) in results {
         match result {
-            Ok(read) => snapshot.add(read),
+            Ok(read) => read.into_iter().for_each(|it| snapshot.add(it)),
             Err(reason) => snapshot.skipped.push(Skipped { path, reason }),
         }
     }
@@ -249,14 +250,16 @@ fn assemble<Place: Sync + Send, Worker>(
     snapshot
 }
 
-fn read_file<Place>(file: &Listed<Place>, bytes: Vec<u8>) -> Result<Read, SkipReason> {
+/// `None` if the content shows that the file is no source, for all its name.
+fn read_file<Place>(file: &Listed<Place>, bytes: Vec<u8>) -> Result<Option<Read>, SkipReason> {
     if let Some(reason) = filter::by_bytes(&bytes) {
         return Err(reason);
     }
-    let decoded = text::decode(bytes);
-    match filter::by_text(&file.path, &decoded.text).filter(|_| !file.wanted) {
+    let text::Decoded { text, note: decoding } = text::decode(bytes);
+    let Some(language) = language::detect(&file.path, &text) else { return Ok(None) };
+    match filter::by_text(&file.path, &text).filter(|_| !file.wanted) {
         Some(reason) => Err(reason),
-        None => Ok(Read { extracted: extract(&file.path, file.language, decoded.text), decoding: decoded.note }),
+        None => Ok(Some(Read { extracted: extract(&file.path, language, text), decoding })),
     }
 }
 
