@@ -20,8 +20,8 @@ use super::{Listing, Note, SkipReason, SnapshotError, filter};
 const PATH_BYTES: usize = 4096;
 
 /// A few objects can describe a tree of more files than there is memory for, so their paths may have so many bytes in
-/// all; the largest real trees have a tenth of it.
-const ALL_PATH_BYTES: usize = 1 << 30;
+/// all; the largest real trees stay below it.
+const ALL_PATH_BYTES: usize = 1 << 28;
 
 /// A `.sightlineignore` of a revision longer than this, in bytes, is not read.
 const IGNORE_FILE_BYTES: u64 = 8 << 20;
@@ -46,7 +46,9 @@ pub(super) fn locate(root: &Path, revision: Option<&str>) -> Result<Place, Snaps
     let repository = match (open(root), revision) {
         (Ok(Some(repository)), _) => repository,
         (Ok(None), None) => return Ok(Place::WorkTree(Scope::plain())),
-        (Ok(None), Some(revision)) => return Err(SnapshotError::NotARepository { path: path(), revision: revision.to_owned() }),
+        (Ok(None), Some(revision)) => {
+            return Err(SnapshotError::NotARepository { path: path(), revision: revision.to_owned() });
+        }
         (Err(message), Some(_)) => return Err(SnapshotError::Repository { path: path(), message }),
         (Err(message), None) => return Ok(Place::WorkTree(scope_without_git(message))),
     };
@@ -152,7 +154,12 @@ fn read_index(repository: &Repository, scope: &mut Scope) -> Result<(), String> 
     Ok(())
 }
 
-fn revision_at(repository: ThreadSafeRepository, root: &Path, revision: &str, prefix: &str) -> Result<Place, SnapshotError> {
+fn revision_at(
+    repository: ThreadSafeRepository,
+    root: &Path,
+    revision: &str,
+    prefix: &str,
+) -> Result<Place, SnapshotError> {
     let local = repository.to_thread_local();
     let (commit, tree) = resolve(&local, revision).map_err(|message| SnapshotError::NoSuchRevision {
         path: root.to_path_buf(),
@@ -240,7 +247,8 @@ impl Lister<'_> {
     }
 
     fn read(&mut self, directory: &Directory, pending: &mut Vec<Directory>) -> Result<(), SkipReason> {
-        let object = self.repository.try_find_object(directory.tree).map_err(unreadable)?.ok_or(SkipReason::MissingObject)?;
+        let object =
+            self.repository.try_find_object(directory.tree).map_err(unreadable)?.ok_or(SkipReason::MissingObject)?;
         let tree = object.try_into_tree().map_err(unreadable)?;
         let rules = self.rules_in(directory, &tree);
         for entry in tree.iter() {
@@ -251,7 +259,14 @@ impl Lister<'_> {
         Ok(())
     }
 
-    fn entry(&mut self, directory: &Directory, rules: &Rules, name: &BStr, place: (EntryKind, ObjectId), pending: &mut Vec<Directory>) {
+    fn entry(
+        &mut self,
+        directory: &Directory,
+        rules: &Rules,
+        name: &BStr,
+        place: (EntryKind, ObjectId),
+        pending: &mut Vec<Directory>,
+    ) {
         let (kind, id) = place;
         let path = joined(&directory.path, &name.to_str_lossy());
         self.path_bytes += path.len();
@@ -263,7 +278,9 @@ impl Lister<'_> {
             _ if path.len() > PATH_BYTES => self.skip(&path, SkipReason::PathTooLong { limit: PATH_BYTES }),
             EntryKind::Commit => self.skip(&path, SkipReason::Submodule),
             EntryKind::Link => self.skip(&path, SkipReason::SymbolicLink),
-            EntryKind::Tree if !wanted && filter::is_vendored(&name.to_str_lossy()) => self.skip(&path, SkipReason::Vendored),
+            EntryKind::Tree if !wanted && filter::is_vendored(&name.to_str_lossy()) => {
+                self.skip(&path, SkipReason::Vendored)
+            }
             _ if name.to_str().is_err() => self.unnameable(&path, kind),
             EntryKind::Tree => pending.push(Directory { path, tree: id, rules: rules.clone(), wanted }),
             EntryKind::Blob | EntryKind::BlobExecutable => self.listing.file(self.from_root(&path), wanted, id),

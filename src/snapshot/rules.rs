@@ -50,9 +50,11 @@ impl Rules {
     pub fn verdict(&self, path: &str, is_directory: bool) -> Verdict {
         let basename = path.rfind('/').map(|slash| slash + 1);
         let path: &BStr = path.into();
-        let found = self.lists.iter().rev().find_map(|list| {
-            pattern_matching_relative_path(list, path, basename, Some(is_directory), self.case)
-        });
+        let found = self
+            .lists
+            .iter()
+            .rev()
+            .find_map(|list| pattern_matching_relative_path(list, path, basename, Some(is_directory), self.case));
         match found {
             None => Verdict::Unsaid,
             Some(found) if found.pattern.is_negative() => Verdict::Wanted,
@@ -67,7 +69,9 @@ mod tests {
     use Verdict::{Ignored, Unsaid, Wanted};
 
     fn check(files: &[(&str, &str)], path: &str, expected: Verdict) {
-        let rules = files.iter().fold(Rules::new(Case::Sensitive), |rules, (directory, text)| rules.with(text.as_bytes(), directory));
+        let rules = files
+            .iter()
+            .fold(Rules::new(Case::Sensitive), |rules, (directory, text)| rules.with(text.as_bytes(), directory));
         let is_directory = path.ends_with('/');
         assert_eq!(rules.verdict(path.trim_end_matches('/'), is_directory), expected, "{files:?} {path}");
     }

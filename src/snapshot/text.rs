@@ -113,22 +113,34 @@ mod tests {
     // The bytes are those that Python's `str.encode` gives for the text in the named encoding.
     #[test]
     fn legacy_encodings_are_recognised_and_noted() {
-        check(b"/* Author: J. W\xFCrkner, M\xFCnchen */\nint f(void) { return 0; }\n",
-            "/* Author: J. Würkner, München */\nint f(void) { return 0; }\n", Some("decoded as windows-1252"));
-        check(b"# \x93\xFA\x96{\x8C\xEA\x82\xCC\x83R\x83\x81\x83\x93\x83g\x82\xC5\x82\xB7\x81B\n",
-            "# 日本語のコメントです。\n", Some("decoded as Shift_JIS"));
+        check(
+            b"/* Author: J. W\xFCrkner, M\xFCnchen */\nint f(void) { return 0; }\n",
+            "/* Author: J. Würkner, München */\nint f(void) { return 0; }\n",
+            Some("decoded as windows-1252"),
+        );
+        check(
+            b"# \x93\xFA\x96{\x8C\xEA\x82\xCC\x83R\x83\x81\x83\x93\x83g\x82\xC5\x82\xB7\x81B\n",
+            "# 日本語のコメントです。\n",
+            Some("decoded as Shift_JIS"),
+        );
         check(b"// \xD6\xD0\xCE\xC4\xD7\xA2\xCA\xCD\xA3\xBA\xD5\xE2\xCA\xC7\xD2\xBB\xB8\xF6\xB2\xE2\xCA\xD4\xCE\xC4\xBC\xFE\xA1\xA3\n",
             "// 中文注释：这是一个测试文件。\n", Some("decoded as GBK"));
-        check(b"# \xA4\xB3\xA4\xEC\xA4\xCF\xA5\xC6\xA5\xB9\xA5\xC8\xA4\xC7\xA4\xB9\xA1\xA3\n",
-            "# これはテストです。\n", Some("decoded as EUC-JP"));
+        check(
+            b"# \xA4\xB3\xA4\xEC\xA4\xCF\xA5\xC6\xA5\xB9\xA5\xC8\xA4\xC7\xA4\xB9\xA1\xA3\n",
+            "# これはテストです。\n",
+            Some("decoded as EUC-JP"),
+        );
         check(b"// \xFD\xF2\xEE \xEF\xF0\xEE\xE2\xE5\xF0\xEA\xE0 \xF2\xE5\xEA\xF1\xF2\xE0 \xED\xE0 \xF0\xF3\xF1\xF1\xEA\xEE\xEC\n",
             "// это проверка текста на русском\n", Some("decoded as windows-1251"));
     }
 
     #[test]
     fn a_damaged_utf8_file_stays_utf8() {
-        check(b"// \xC3\xA9t\xC3\xA9, \xE6\x97\xA5\xE6\x9C\xAC, broken: \xE6\x97\n",
-            "// été, 日本, broken: \u{FFFD}\n", Some("decoded as UTF-8; 1 invalid sequences were replaced"));
+        check(
+            b"// \xC3\xA9t\xC3\xA9, \xE6\x97\xA5\xE6\x9C\xAC, broken: \xE6\x97\n",
+            "// été, 日本, broken: \u{FFFD}\n",
+            Some("decoded as UTF-8; 1 invalid sequences were replaced"),
+        );
     }
 
     #[test]

@@ -84,7 +84,13 @@ struct Directory {
 
 /// Lists the source files below a directory. Iterative, so depth costs no stack; links are not followed, so it ends.
 pub(super) fn list(root: &Path, scope: Scope) -> Listing<()> {
-    let mut walk = Walk { root, prefix: scope.prefix, tracked: scope.tracked, submodules: scope.submodules, listing: Listing::default() };
+    let mut walk = Walk {
+        root,
+        prefix: scope.prefix,
+        tracked: scope.tracked,
+        submodules: scope.submodules,
+        listing: Listing::default(),
+    };
     walk.listing.notes = scope.notes;
     let mut pending = vec![walk.root_directory(scope.rules)];
     while let Some(directory) = pending.pop() {
@@ -154,7 +160,8 @@ impl Walk<'_> {
         let own_rules = Rules::new(Case::Sensitive);
         let mut directory = Directory { path: String::new(), git_rules, own_rules, wanted: false, tracked_only: false };
         let depth = if self.prefix.is_empty() { 0 } else { self.prefix.split('/').count() };
-        for (steps, ancestor) in self.root.ancestors().skip(1).take(depth).collect::<Vec<_>>().iter().enumerate().rev() {
+        for (steps, ancestor) in self.root.ancestors().skip(1).take(depth).collect::<Vec<_>>().iter().enumerate().rev()
+        {
             let place = ancestor_of(&self.prefix, steps + 1).to_owned();
             self.add_rules(&mut directory, ancestor, &place);
         }
@@ -179,7 +186,8 @@ impl Walk<'_> {
 
     /// Adds the ignore files that lie in a directory. `place` is its path from the top.
     fn add_rules(&mut self, directory: &mut Directory, absolute: &Path, place: &str) {
-        for (name, rules) in [(GIT_IGNORE_FILE, &mut directory.git_rules), (OWN_IGNORE_FILE, &mut directory.own_rules)] {
+        for (name, rules) in [(GIT_IGNORE_FILE, &mut directory.git_rules), (OWN_IGNORE_FILE, &mut directory.own_rules)]
+        {
             match read_ignore_file(&absolute.join(name)) {
                 Ok(None) => {}
                 Ok(Some(file)) => *rules = rules.with(&file, place),
