@@ -130,7 +130,10 @@ fn comment(line: &str) -> Option<&str> {
     let line = line.trim();
     let signs = ["//", "/*", "*", "#", "--", ";", "<!--", "%", "(*", "{-", "\"\"\"", "'''"];
     signs.iter().find_map(|sign| line.strip_prefix(sign)).map(|rest| {
-        rest.trim_start_matches(['/', '*', '#', '-', ';', '%', '!']).trim_end_matches("*/").trim_end_matches("-->").trim()
+        rest.trim_start_matches(['/', '*', '#', '-', ';', '%', '!'])
+            .trim_end_matches("*/")
+            .trim_end_matches("-->")
+            .trim()
     })
 }
 

@@ -266,12 +266,13 @@ fn read_file<Place>(file: &Listed<Place>, bytes: Vec<u8>) -> Result<Option<Read>
 impl Snapshot {
     fn add(&mut self, Read { extracted: Extracted { source, functions, note }, decoding }: Read) {
         let source = Arc::new(source);
-        self.notes.extend(
-            decoding.into_iter().chain(note).map(|message| Note { path: source.path.to_string(), message }),
-        );
+        self.notes
+            .extend(decoding.into_iter().chain(note).map(|message| Note { path: source.path.to_string(), message }));
         self.candidates.push(Candidate::file(Arc::clone(&source)));
         self.candidates.extend(
-            functions.into_iter().map(|function| Candidate::function(Arc::clone(&source), function.name, function.range)),
+            functions
+                .into_iter()
+                .map(|function| Candidate::function(Arc::clone(&source), function.name, function.range)),
         );
         self.sources.push(source);
     }
