@@ -86,7 +86,9 @@ def main():
     models = {"f16": load(config, folder / "model.safetensors"), "f32": load(config, package / "model.safetensors")}
     cases = []
     for name, text in TEXTS.items():
-        ids = tokenizer.convert_tokens_to_ids(tokenizer.tokenize(text, split_special_tokens=True))
+        # The two stages by hand: `tokenize` would take a `[SEP]` that stands alone in a text for the special token.
+        words = tokenizer.basic_tokenizer.tokenize(text)
+        ids = tokenizer.convert_tokens_to_ids([piece for word in words for piece in tokenizer.wordpiece_tokenizer.tokenize(word)])
         parts = [ids[at : at + WINDOW - 2] for at in range(0, max(len(ids), 1), WINDOW - 2)]
         sequences = [[tokenizer.cls_token_id, *part, tokenizer.sep_token_id] for part in parts]
         cases.append({"name": name, "text": text, "sequences": sequences} | {k: vectors(m, sequences) for k, m in models.items()})
