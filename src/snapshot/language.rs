@@ -1,12 +1,15 @@
 //! The one table of languages: which files are source, which grammar reads them and how their functions are named.
 //!
 //! Adding a language means adding a row to [`LANGUAGES`], a query under `queries/` and a fixture under
-//! `tests/fixtures/languages/`.
+//! `tests/fixtures/languages/`. Endings follow GitHub's linguist. Data (JSON, YAML) and prose (Markdown) are not source.
+//! Knows nothing of repositories: which files are looked at, and which are generated or vendored, is decided elsewhere.
 
-use std::sync::OnceLock;
+use std::sync::{LazyLock, OnceLock};
 
 use tree_sitter::{Query, QueryError};
 use tree_sitter_language::LanguageFn;
+
+use super::c_family;
 
 /// A row of the table.
 pub struct Language {
@@ -26,10 +29,13 @@ pub enum Functions {
     /// A tree-sitter grammar and a query for definitions.
     Grammar(Grammar),
     /// A host document (HTML, Vue, Svelte) whose `<script>` elements are JavaScript or TypeScript.
-    Scripts(Grammar),
+    Scripts,
     /// A Jupyter notebook: the code cells, in the notebook's language.
     Notebook,
 }
+
+/// Makes a text easier to parse without moving a byte of it; `None` when there is nothing to do.
+type Rewrite = fn(&str) -> Option<String>;
 
 /// How definitions are found in a syntax tree and named.
 pub struct Grammar {
@@ -42,23 +48,62 @@ pub struct Grammar {
     pub wrappers: &'static [&'static str],
     /// Kinds of preceding siblings that belong to a definition (attributes, decorators).
     pub leading: &'static [&'static str],
+    /// Whether a function can stand in another one. Where it can't, the parser has missed a brace between the two.
+    pub nested_functions: bool,
+    /// A name is taken as it is written: `<`, `>` and quotes may be part of it (`foldl'`, `<$>`, `names<-`).
+    pub exact_names: bool,
+    /// Neighbouring definitions of one name are the clauses of one function.
+    pub joins_clauses: bool,
+    /// Applied to every text before it is parsed.
+    pub prepare: Option<Rewrite>,
+    /// Applied to a text that did not parse well, for a second reading.
+    pub rescue: Option<Rewrite>,
 }
 
 impl Grammar {
-    const fn new(language: LanguageFn, query_text: &'static str) -> Self {
-        Grammar { language, query_text, query: OnceLock::new(), separators: &[], wrappers: &[], leading: &[] }
+    fn new(language: LanguageFn, query_text: &'static str) -> Self {
+        Grammar {
+            language,
+            query_text,
+            query: OnceLock::new(),
+            separators: &[],
+            wrappers: &[],
+            leading: &[],
+            nested_functions: true,
+            exact_names: false,
+            joins_clauses: false,
+            prepare: None,
+            rescue: None,
+        }
     }
 
-    const fn separators(self, separators: &'static [&'static str]) -> Self {
+    fn separators(self, separators: &'static [&'static str]) -> Self {
         Grammar { separators, ..self }
     }
 
-    const fn wrappers(self, wrappers: &'static [&'static str]) -> Self {
+    fn wrappers(self, wrappers: &'static [&'static str]) -> Self {
         Grammar { wrappers, ..self }
     }
 
-    const fn leading(self, leading: &'static [&'static str]) -> Self {
+    fn leading(self, leading: &'static [&'static str]) -> Self {
         Grammar { leading, ..self }
+    }
+
+    /// Functions do not nest, and the preprocessor may stand between the parser and the braces.
+    fn c_family(self) -> Self {
+        Grammar { nested_functions: false, rescue: Some(c_family::one_configuration), ..self }
+    }
+
+    fn exact_names(self) -> Self {
+        Grammar { exact_names: true, ..self }
+    }
+
+    fn joins_clauses(self) -> Self {
+        Grammar { joins_clauses: true, ..self }
+    }
+
+    fn prepare(self, prepare: Rewrite) -> Self {
+        Grammar { prepare: Some(prepare), ..self }
     }
 
     pub(super) fn language(&self) -> tree_sitter::Language {
@@ -72,43 +117,464 @@ impl Grammar {
 }
 
 impl Language {
-    const fn files_only(name: &'static str, extensions: &'static [&'static str]) -> Self {
-        Language { name, extensions, file_names: &[], functions: Functions::None }
+    fn new(name: &'static str, extensions: &'static [&'static str], functions: Functions) -> Self {
+        Language { name, extensions, file_names: &[], functions }
     }
 
-    const fn parsed(name: &'static str, extensions: &'static [&'static str], grammar: Grammar) -> Self {
-        Language { name, extensions, file_names: &[], functions: Functions::Grammar(grammar) }
+    fn files_only(name: &'static str, extensions: &'static [&'static str]) -> Self {
+        Language::new(name, extensions, Functions::None)
+    }
+
+    fn parsed(name: &'static str, extensions: &'static [&'static str], grammar: Grammar) -> Self {
+        Language::new(name, extensions, Functions::Grammar(grammar))
+    }
+
+    fn file_names(self, file_names: &'static [&'static str]) -> Self {
+        Language { file_names, ..self }
     }
 }
 
+/// Functions by a grammar of the feature `heavy-grammars`; without the feature, files only.
+macro_rules! heavy {
+    ($grammar:expr) => {{
+        #[cfg(feature = "heavy-grammars")]
+        let functions = Functions::Grammar($grammar);
+        #[cfg(not(feature = "heavy-grammars"))]
+        let functions = Functions::None;
+        functions
+    }};
+}
+
 /// Every language, in alphabetical order.
-pub static LANGUAGES: &[Language] = &[
-    Language::files_only("CSS", &["css"]),
-    Language::parsed(
-        "Java",
-        &["java"],
-        Grammar::new(tree_sitter_java::LANGUAGE, include_str!("queries/java.scm")),
-    ),
-    Language::parsed(
-        "Python",
-        &["py", "pyi", "pyw"],
-        Grammar::new(tree_sitter_python::LANGUAGE, include_str!("queries/python.scm")).wrappers(&["decorated_definition"]),
-    ),
-    Language::files_only("SCSS", &["scss", "sass"]),
-];
+pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
+    vec![
+        Language::files_only("Ada", &["ada", "adb", "ads"]),
+        Language::files_only("Agda", &["agda"]),
+        Language::files_only("Apex", &["apex", "cls", "trigger"]),
+        Language::files_only("AppleScript", &["applescript", "scpt"]),
+        Language::files_only("Assembly", &["asm", "s", "nasm"]),
+        Language::files_only("Astro", &["astro"]),
+        Language::files_only("AutoHotkey", &["ahk"]),
+        Language::files_only("AutoIt", &["au3"]),
+        Language::files_only("Awk", &["awk", "gawk"]),
+        Language::parsed(
+            "Bash",
+            &["sh", "bash", "zsh", "ksh", "bats", "ebuild", "eclass"],
+            Grammar::new(tree_sitter_bash::LANGUAGE, include_str!("queries/bash.scm")).exact_names(),
+        )
+        .file_names(&[
+            ".bashrc",
+            ".bash_aliases",
+            ".bash_login",
+            ".bash_logout",
+            ".bash_profile",
+            ".envrc",
+            ".profile",
+            ".zlogin",
+            ".zlogout",
+            ".zprofile",
+            ".zshenv",
+            ".zshrc",
+            "apkbuild",
+            "pkgbuild",
+        ]),
+        Language::files_only("BASIC", &["bas", "bi"]),
+        Language::files_only("Batch", &["bat", "cmd"]),
+        Language::files_only("Bicep", &["bicep"]),
+        Language::parsed(
+            "C",
+            &["c", "h", "idc"],
+            Grammar::new(tree_sitter_c::LANGUAGE, include_str!("queries/c.scm")).c_family(),
+        ),
+        Language::new(
+            "C#",
+            &["cs", "csx"],
+            heavy!(Grammar::new(tree_sitter_c_sharp::LANGUAGE, include_str!("queries/c_sharp.scm"))),
+        ),
+        Language::parsed(
+            "C++",
+            &[
+                "cpp", "cc", "cxx", "c++", "cppm", "ixx", "hpp", "hh", "hxx", "h++", "inl", "ipp", "tpp", "txx", "tcc",
+                "ino",
+            ],
+            Grammar::new(tree_sitter_cpp::LANGUAGE, include_str!("queries/cpp.scm"))
+                .separators(&["::"])
+                .wrappers(&["template_declaration"])
+                .prepare(c_family::without_class_macros)
+                .c_family(),
+        ),
+        Language::files_only("Cairo", &["cairo"]),
+        Language::files_only("Clojure", &["clj", "cljs", "cljc", "cljx", "bb"]),
+        Language::files_only("CMake", &["cmake"]).file_names(&["cmakelists.txt"]),
+        Language::files_only("COBOL", &["cob", "cbl", "cobol", "cpy"]),
+        Language::files_only("CoffeeScript", &["coffee", "litcoffee", "iced"]).file_names(&["cakefile"]),
+        Language::files_only("ColdFusion", &["cfm", "cfml", "cfc"]),
+        Language::files_only("Common Lisp", &["lisp", "lsp", "asd"]),
+        Language::files_only("Crystal", &["cr"]),
+        Language::files_only("CSS", &["css", "pcss", "postcss"]),
+        Language::files_only("CUDA", &["cu", "cuh"]),
+        Language::files_only("Cython", &["pyx", "pxd", "pxi"]),
+        Language::files_only("D", &["d", "di"]),
+        Language::parsed(
+            "Dart",
+            &["dart"],
+            Grammar::new(tree_sitter_dart::LANGUAGE, include_str!("queries/dart.scm")).exact_names(),
+        ),
+        Language::files_only("Dockerfile", &["dockerfile", "containerfile"]).file_names(&[
+            "dockerfile",
+            "containerfile",
+            "dockerfile.",
+            "containerfile.",
+        ]),
+        Language::files_only("EJS", &["ejs"]),
+        Language::parsed(
+            "Elixir",
+            &["ex", "exs"],
+            Grammar::new(tree_sitter_elixir::LANGUAGE, include_str!("queries/elixir.scm")).exact_names(),
+        ),
+        Language::files_only("Elm", &["elm"]),
+        Language::files_only("Emacs Lisp", &["el"]).file_names(&[".emacs"]),
+        Language::files_only("ERB", &["erb", "rhtml"]),
+        Language::files_only("Erlang", &["erl", "hrl", "escript", "xrl", "yrl"]).file_names(&["rebar.config"]),
+        Language::files_only("F#", &["fs", "fsi", "fsx"]),
+        Language::files_only("Fish", &["fish"]),
+        Language::files_only("Fortran", &["f", "f77", "f90", "f95", "f03", "f08", "for", "fpp", "ftn"]),
+        Language::files_only("GDScript", &["gd"]),
+        Language::files_only("GDShader", &["gdshader", "gdshaderinc"]),
+        Language::files_only("Gleam", &["gleam"]),
+        Language::files_only(
+            "GLSL",
+            &["glsl", "vert", "frag", "geom", "comp", "tesc", "tese", "vsh", "fsh", "glslv", "glslf"],
+        ),
+        Language::parsed("Go", &["go"], Grammar::new(tree_sitter_go::LANGUAGE, include_str!("queries/go.scm"))),
+        Language::files_only("GraphQL", &["graphql", "gql", "graphqls"]),
+        Language::files_only("Groovy", &["groovy", "gradle", "gvy", "gsh"]).file_names(&["jenkinsfile"]),
+        Language::files_only("Hack", &["hack", "hhi"]),
+        Language::files_only("Haml", &["haml"]),
+        Language::files_only("Handlebars", &["handlebars", "hbs"]),
+        Language::new(
+            "Haskell",
+            &["hs", "hs-boot", "hsc"],
+            heavy!(
+                Grammar::new(tree_sitter_haskell::LANGUAGE, include_str!("queries/haskell.scm"))
+                    .exact_names()
+                    .joins_clauses()
+            ),
+        ),
+        Language::files_only("Haxe", &["hx"]),
+        Language::files_only("HCL", &["hcl", "tf", "tofu", "nomad"]),
+        Language::files_only("HLSL", &["hlsl", "hlsli", "fx", "fxh"]),
+        Language::new("HTML", &["html", "htm", "xhtml", "xht", "hta"], Functions::Scripts),
+        Language::files_only("Idris", &["idr"]),
+        Language::files_only("Janet", &["janet"]),
+        Language::parsed(
+            "Java",
+            &["java", "jav"],
+            Grammar::new(tree_sitter_java::LANGUAGE, include_str!("queries/java.scm")),
+        ),
+        Language::files_only("Java Server Pages", &["jsp", "jspx", "tag"]),
+        Language::parsed(
+            "JavaScript",
+            &["js", "jsx", "mjs", "cjs", "es6", "es", "jsm", "gs", "bones", "jscad", "jsfl", "ssjs", "wxs"],
+            Grammar::new(
+                tree_sitter_javascript::LANGUAGE,
+                concat!(include_str!("queries/ecmascript.scm"), include_str!("queries/javascript.scm")),
+            )
+            .wrappers(&["export_statement"])
+            .leading(&["decorator"]),
+        )
+        .file_names(&["jakefile"]),
+        Language::files_only("Jinja", &["jinja", "jinja2", "j2"]),
+        Language::files_only("jq", &["jq"]),
+        Language::files_only("Jsonnet", &["jsonnet", "libsonnet"]),
+        Language::new(
+            "Julia",
+            &["jl"],
+            heavy!(Grammar::new(tree_sitter_julia::LANGUAGE, include_str!("queries/julia.scm")).exact_names()),
+        ),
+        Language::new("Jupyter Notebook", &["ipynb"], Functions::Notebook),
+        Language::files_only("Just", &["just"]).file_names(&["justfile"]),
+        Language::new(
+            "Kotlin",
+            &["kt", "kts", "ktm"],
+            heavy!(Grammar::new(tree_sitter_kotlin_ng::LANGUAGE, include_str!("queries/kotlin.scm"))),
+        ),
+        Language::files_only("Lean", &["lean"]),
+        Language::files_only("Less", &["less"]),
+        Language::files_only("Lex", &["l", "ll", "lex", "flex"]),
+        Language::files_only("Liquid", &["liquid"]),
+        Language::parsed(
+            "Lua",
+            &["lua", "rockspec", "luau"],
+            Grammar::new(tree_sitter_lua::LANGUAGE, include_str!("queries/lua.scm"))
+                .exact_names()
+                .separators(&[".", ":"])
+                .wrappers(&["variable_declaration"]),
+        ),
+        Language::files_only("Makefile", &["mk", "mak", "make"]).file_names(&[
+            "makefile",
+            "gnumakefile",
+            "makefile.am",
+            "makefile.in",
+            "kbuild",
+            "makefile.",
+        ]),
+        Language::files_only("Meson", &[]).file_names(&["meson.build", "meson_options.txt", "meson.options"]),
+        Language::files_only("Metal", &["metal"]),
+        Language::files_only("Mojo", &["mojo"]),
+        Language::files_only("Move", &["move"]),
+        Language::files_only("Mustache", &["mustache"]),
+        Language::files_only("Nim", &["nim", "nims", "nimble"]),
+        Language::files_only("Nix", &["nix"]),
+        Language::files_only("Nunjucks", &["njk"]),
+        Language::files_only("Nushell", &["nu"]),
+        Language::new(
+            "Objective-C",
+            &["m"],
+            heavy!(Grammar::new(tree_sitter_objc::LANGUAGE, include_str!("queries/objc.scm")).c_family()),
+        ),
+        Language::new(
+            "Objective-C++",
+            &["mm"],
+            heavy!(Grammar::new(tree_sitter_objc::LANGUAGE, include_str!("queries/objc.scm")).c_family()),
+        ),
+        Language::new(
+            "OCaml",
+            &["ml"],
+            heavy!(Grammar::new(tree_sitter_ocaml::LANGUAGE_OCAML, include_str!("queries/ocaml.scm")).exact_names()),
+        ),
+        // A signature declares functions that are defined elsewhere.
+        Language::files_only("OCaml interface", &["mli"]),
+        Language::files_only("OpenCL", &["cl"]),
+        Language::files_only("Pascal", &["pas", "dpr", "lpr"]),
+        Language::files_only("Perl", &["pl", "pm", "t", "psgi"]).file_names(&["cpanfile"]),
+        Language::new(
+            "PHP",
+            &["php", "php3", "php4", "php5", "php7", "php8", "phtml", "phps", "phpt", "ctp", "inc"],
+            heavy!(Grammar::new(tree_sitter_php::LANGUAGE_PHP, include_str!("queries/php.scm"))),
+        ),
+        Language::files_only("PL/SQL", &["pkb", "pks", "plsql", "pls"]),
+        Language::files_only("PowerShell", &["ps1", "psm1"]),
+        Language::files_only("Prisma", &["prisma"]),
+        Language::files_only("Prolog", &["prolog"]),
+        Language::files_only("Protocol Buffers", &["proto"]),
+        Language::files_only("Pug", &["pug", "jade"]),
+        Language::files_only("Puppet", &["pp"]),
+        Language::files_only("PureScript", &["purs"]),
+        Language::parsed(
+            "Python",
+            &["py", "pyi", "pyw", "py3", "wsgi", "gyp", "gypi", "bzl"],
+            Grammar::new(tree_sitter_python::LANGUAGE, include_str!("queries/python.scm"))
+                .wrappers(&["decorated_definition"]),
+        )
+        .file_names(&["sconstruct", "sconscript", "wscript"]),
+        Language::files_only("QML", &["qml", "qbs"]),
+        Language::parsed(
+            "R",
+            &["r"],
+            Grammar::new(tree_sitter_r::LANGUAGE, include_str!("queries/r.scm")).exact_names().separators(&["$", "@"]),
+        )
+        .file_names(&[".rprofile"]),
+        Language::files_only("Racket", &["rkt"]),
+        Language::files_only("Raku", &["raku", "rakumod", "p6", "pm6"]),
+        Language::files_only("Razor", &["cshtml", "razor"]),
+        Language::files_only("Reason", &["re", "rei"]),
+        Language::files_only("ReScript", &["res", "resi"]),
+        Language::parsed(
+            "Ruby",
+            &["rb", "rake", "gemspec", "ru", "rbw", "rbx", "podspec", "builder", "jbuilder", "rabl", "thor", "ruby"],
+            Grammar::new(tree_sitter_ruby::LANGUAGE, include_str!("queries/ruby.scm")).separators(&["::"]),
+        )
+        .file_names(&[
+            "appraisals",
+            "berksfile",
+            "brewfile",
+            "buildfile",
+            "capfile",
+            "dangerfile",
+            "deliverfile",
+            "fastfile",
+            "gemfile",
+            "guardfile",
+            "podfile",
+            "puppetfile",
+            "rakefile",
+            "snapfile",
+            "thorfile",
+            "vagrantfile",
+        ]),
+        Language::parsed(
+            "Rust",
+            &["rs"],
+            Grammar::new(tree_sitter_rust::LANGUAGE, include_str!("queries/rust.scm"))
+                .exact_names()
+                .leading(&["attribute_item"]),
+        ),
+        Language::files_only("Sass", &["sass"]),
+        Language::new(
+            "Scala",
+            &["scala", "sc", "sbt"],
+            heavy!(Grammar::new(tree_sitter_scala::LANGUAGE, include_str!("queries/scala.scm")).exact_names()),
+        ),
+        Language::files_only("Scheme", &["scm", "ss", "sld", "sls"]),
+        Language::files_only("SCSS", &["scss"]),
+        Language::files_only("Slim", &["slim"]),
+        Language::files_only("Smarty", &["tpl"]),
+        Language::files_only("Solidity", &["sol"]),
+        Language::new(
+            "SQL",
+            &["sql", "ddl", "pgsql", "psql", "tsql"],
+            heavy!(Grammar::new(tree_sitter_sequel::LANGUAGE, include_str!("queries/sql.scm")).exact_names()),
+        ),
+        Language::files_only("Standard ML", &["sml"]),
+        Language::files_only("Starlark", &["star", "bazel"]).file_names(&["build", "workspace"]),
+        Language::files_only("Stylus", &["styl"]),
+        Language::new("Svelte", &["svelte"], Functions::Scripts),
+        Language::new(
+            "Swift",
+            &["swift"],
+            heavy!(Grammar::new(tree_sitter_swift::LANGUAGE, include_str!("queries/swift.scm")).exact_names()),
+        ),
+        Language::files_only("SystemVerilog", &["sv", "svh"]),
+        Language::files_only("Tcl", &["tcl", "tk"]),
+        Language::files_only("TeX", &["tex", "sty", "ltx", "dtx"]),
+        Language::files_only("Thrift", &["thrift"]),
+        Language::parsed("TSX", &["tsx"], typescript(tree_sitter_typescript::LANGUAGE_TSX)),
+        Language::files_only("Twig", &["twig"]),
+        Language::parsed("TypeScript", &["ts", "mts", "cts"], typescript(tree_sitter_typescript::LANGUAGE_TYPESCRIPT)),
+        Language::files_only("V", &["v", "vv"]),
+        Language::files_only("Vala", &["vala", "vapi"]),
+        Language::files_only("VBScript", &["vbs"]),
+        Language::files_only("Velocity", &["vm", "vtl"]),
+        Language::files_only("Verilog", &["vh"]),
+        Language::files_only("VHDL", &["vhd", "vhdl"]),
+        Language::files_only("Vim script", &["vim"]).file_names(&[".vimrc", "_vimrc", ".nvimrc", "vimrc"]),
+        Language::files_only("Visual Basic", &["vb"]),
+        Language::new("Vue", &["vue"], Functions::Scripts),
+        Language::files_only("Vyper", &["vy"]),
+        Language::files_only("WebAssembly", &["wat", "wast"]),
+        Language::files_only("WGSL", &["wgsl"]),
+        Language::files_only("XML", &["xml", "xsl", "xslt", "xsd", "xaml", "axaml", "xul"]),
+        Language::files_only("XQuery", &["xq", "xquery", "xqm"]),
+        Language::files_only("Yacc", &["y", "yy", "yacc", "ypp"]),
+        Language::parsed(
+            "Zig",
+            &["zig"],
+            Grammar::new(tree_sitter_zig::LANGUAGE, include_str!("queries/zig.scm")).exact_names(),
+        ),
+    ]
+});
+
+fn typescript(language: LanguageFn) -> Grammar {
+    Grammar::new(language, concat!(include_str!("queries/ecmascript.scm"), include_str!("queries/typescript.scm")))
+        .wrappers(&["export_statement"])
+        .leading(&["decorator"])
+}
 
 /// The row with this name.
 pub fn by_name(name: &str) -> Option<&'static Language> {
     LANGUAGES.iter().find(|language| language.name == name)
 }
 
-/// The language of a path by its file name and ending; `None` when it is not source.
+/// The language of a path by its file name and ending; `None` when it is not source whatever it holds.
 pub fn of_path(path: &str) -> Option<&'static Language> {
     let file_name = path.rsplit('/').next().unwrap_or(path).to_lowercase();
-    let extension = file_name.rsplit_once('.').map(|(_, extension)| extension);
-    LANGUAGES.iter().find(|language| {
-        language.file_names.contains(&file_name.as_str()) || extension.is_some_and(|it| language.extensions.contains(&it))
-    })
+    let extension = extension(&file_name);
+    let find = |is_it: &dyn Fn(&Language) -> bool| LANGUAGES.iter().find(|language| is_it(language));
+    find(&|language| language.file_names.contains(&file_name.as_str()))
+        .or_else(|| find(&|language| extension.is_some_and(|it| language.extensions.contains(&it))))
+        .or_else(|| {
+            find(&|language| language.file_names.iter().any(|it| it.ends_with('.') && file_name.starts_with(it)))
+        })
+}
+
+/// The language of a file by its path and, where an ending belongs to several languages, its content.
+pub fn detect(path: &str, content: &str) -> Option<&'static Language> {
+    let file_name = path.to_lowercase();
+    match extension(&file_name) {
+        Some("h") => by_name(header_language(content)),
+        Some("m") if !content.lines().any(is_objective_c) && content.lines().any(is_matlab) => None,
+        // Translations of Qt.
+        Some("ts") if content.trim_start().starts_with('<') && content.contains("<!DOCTYPE TS") => by_name("XML"),
+        Some("inc") if !content.trim_start().starts_with("<?") => None,
+        _ => of_path(path),
+    }
+}
+
+fn extension(file_name: &str) -> Option<&str> {
+    file_name.rsplit_once('.').map(|(_, extension)| extension)
+}
+
+/// Whose header a `.h` file is.
+fn header_language(content: &str) -> &'static str {
+    if content.lines().any(|line| is_objective_c(line) && !is_include(line)) {
+        "Objective-C"
+    } else if content.lines().any(is_cpp) {
+        "C++"
+    } else {
+        "C"
+    }
+}
+
+fn is_include(line: &str) -> bool {
+    line.trim_start().strip_prefix('#').is_some_and(|directive| directive.trim_start().starts_with("include"))
+}
+
+fn is_objective_c(line: &str) -> bool {
+    const MARKS: [&str; 9] = [
+        "@interface",
+        "@implementation",
+        "@protocol",
+        "@class",
+        "@property",
+        "@import",
+        "@end",
+        "@optional",
+        "#import",
+    ];
+    is_include(line) || MARKS.iter().any(|mark| line.trim_start().starts_with(mark))
+}
+
+fn is_matlab(line: &str) -> bool {
+    let line = line.trim_start();
+    ["%", "function ", "classdef ", "end"].iter().any(|mark| line.starts_with(mark))
+}
+
+/// Whether a line is C++ and not C.
+fn is_cpp(line: &str) -> bool {
+    const LIBRARY: [&str; 16] = [
+        "algorithm",
+        "array",
+        "atomic",
+        "cassert",
+        "chrono",
+        "cstddef",
+        "cstdint",
+        "functional",
+        "iostream",
+        "map",
+        "memory",
+        "mutex",
+        "string",
+        "string_view",
+        "utility",
+        "vector",
+    ];
+    let line = line.trim();
+    if is_include(line) {
+        let header = line.split(['<', '>']).nth(1);
+        return header.is_some_and(|header| LIBRARY.contains(&header));
+    }
+    let mut words = line.split(|it: char| !(it.is_alphanumeric() || it == '_')).filter(|word| !word.is_empty());
+    match words.next() {
+        Some("template") => line["template".len()..].trim_start().starts_with('<'),
+        Some("namespace" | "class") => line.ends_with(['{', ';', ':']) || words.count() == 1,
+        Some("using") => line.ends_with(';'),
+        Some("public" | "protected" | "private") => line.ends_with(':'),
+        Some("virtual" | "constexpr" | "explicit") => line.contains('('),
+        Some(_) => !line.starts_with(['*', '/']) && line.contains("std::"),
+        None => false,
+    }
 }
 
 #[cfg(test)]
@@ -117,8 +583,8 @@ mod tests {
 
     #[test]
     fn every_query_compiles_against_its_grammar() {
-        for language in LANGUAGES {
-            if let Functions::Grammar(grammar) | Functions::Scripts(grammar) = &language.functions
+        for language in LANGUAGES.iter() {
+            if let Functions::Grammar(grammar) = &language.functions
                 && let Err(error) = grammar.query()
             {
                 panic!("{}: {error}", language.name);
@@ -129,18 +595,79 @@ mod tests {
     #[test]
     fn an_ending_or_a_file_name_belongs_to_one_language() {
         let mut seen = std::collections::HashMap::new();
-        for language in LANGUAGES {
-            for key in language.extensions.iter().chain(language.file_names) {
-                assert_eq!(*key, key.to_lowercase(), "{}: keys are lower case", language.name);
-                if let Some(other) = seen.insert(key, language.name) {
+        for language in LANGUAGES.iter() {
+            let endings = language.extensions.iter().map(|ending| format!(".{ending}"));
+            for key in endings.chain(language.file_names.iter().map(|name| name.to_string())) {
+                assert_eq!(key, key.to_lowercase(), "{}: keys are lower case", language.name);
+                if let Some(other) = seen.insert(key.clone(), language.name) {
                     panic!("`{key}` belongs to {other} and {}", language.name);
                 }
             }
         }
     }
 
+    #[track_caller]
+    fn check_path(path: &str, expected: Option<&str>) {
+        assert_eq!(of_path(path).map(|language| language.name), expected, "{path}");
+    }
+
+    #[test]
+    fn whole_names_and_their_beginnings_decide_before_and_after_endings() {
+        check_path("deploy/Dockerfile", Some("Dockerfile"));
+        check_path("deploy/Dockerfile.cuda", Some("Dockerfile"));
+        check_path("Dockerfile.py", Some("Python"));
+        check_path("CMakeLists.txt", Some("CMake"));
+        check_path("notes.txt", None);
+        check_path("home/.bashrc", Some("Bash"));
+        check_path("src/Makefile.am", Some("Makefile"));
+        check_path("makefiles/readme", None);
+    }
+
     #[test]
     fn rows_are_in_alphabetical_order() {
         assert!(LANGUAGES.is_sorted_by_key(|language| language.name.to_lowercase()));
+    }
+
+    #[track_caller]
+    fn check(path: &str, content: &str, expected: Option<&str>) {
+        assert_eq!(detect(path, content).map(|language| language.name), expected, "{path}: {content}");
+    }
+
+    #[test]
+    fn an_ending_decides_whatever_its_case_and_folder() {
+        check("src/a.py", "", Some("Python"));
+        check("SRC/A.CPP", "", Some("C++"));
+        check("Rakefile", "", Some("Ruby"));
+        check("a/b.d.ts", "", Some("TypeScript"));
+        check("README.md", "", None);
+        check("data.json", "", None);
+        check("a.py/b", "", None);
+        check("py", "", None);
+    }
+
+    #[test]
+    fn a_header_belongs_to_the_language_it_is_written_in() {
+        check("a.h", "int f(void);\n", Some("C"));
+        check("a.h", "/*\n class of its own\n * std::move is not used */\nint f(void);\n", Some("C"));
+        check("a.h", "#include <vector>\n", Some("C++"));
+        check("a.h", "namespace a {\n}\n", Some("C++"));
+        check("a.h", "class A\n{\n};\n", Some("C++"));
+        check("a.h", "template <typename T> T f(T);\n", Some("C++"));
+        check("a.h", "inline std::string f();\n", Some("C++"));
+        check("a.h", "#import <UIKit/UIKit.h>\n@interface A : NSObject\n@end\n", Some("Objective-C"));
+    }
+
+    #[test]
+    fn an_m_file_is_objective_c_unless_it_is_matlab() {
+        check("a.m", "#import \"A.h\"\n@implementation A\n@end\n", Some("Objective-C"));
+        check("a.m", "#include <stdio.h>\nint main(void) { return 0; }\n", Some("Objective-C"));
+        check("a.m", "% adds\nfunction c = add(a, b)\nc = a + b;\nend\n", None);
+    }
+
+    #[test]
+    fn other_ambiguous_endings_are_decided_by_content() {
+        check("de.ts", "<?xml version=\"1.0\"?>\n<!DOCTYPE TS>\n<TS/>", Some("XML"));
+        check("a.inc", "<?php\n", Some("PHP"));
+        check("a.inc", "MOV A, B\n", None);
     }
 }

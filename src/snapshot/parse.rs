@@ -4,19 +4,26 @@
 //!
 //! * `@function`, `@container`: the definition; a container (a class, a trait) lends its name to what it encloses.
 //!   A function encloses too: a nested function is `outer.inner`.
-//! * `@name`: the node that holds the name, possibly written with separators (`A::b`).
+//! * `@name`: the node that holds the name, possibly written with separators (`A::b`); several are read as one name.
+//! * `@lead`: a node at which the span begins although it stands before the definition (a signature of its own).
 //! * `@receiver`: a type that is written outside the name but belongs before it (Go).
+//! * `@selector`: one of the pieces of a method's selector (Objective-C).
 //! * `(#set! name "init")`: a name that stands nowhere in the text; `(#set! name.container "")`: the enclosing
 //!   container's own name (constructors).
 //!
-//! Several matches with the same `@name` node are one definition, and the widest span wins. Tree-sitter builds and
-//! frees its trees without recursion and so does everything here: depth costs no stack.
+//! Several matches with the same `@name` node are one definition: the widest span wins, then the longest name.
+//! Tree-sitter builds and frees its trees without recursion and so does everything here: depth costs no stack.
+//! Knows nothing of how a language is written; that is in the rows of `language` and in the queries.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::ops::{ControlFlow, Range};
 
 use tree_sitter::{Node, ParseOptions, Parser, Query, QueryCursor, QueryCursorOptions, StreamingIterator, Tree};
 
-use super::language::Grammar;
+use super::language::{Functions, Grammar, Language};
+use super::{notebook, scripts};
+use crate::types::Source;
 
 /// A function or method as it stands in a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +32,16 @@ pub struct Function {
     pub name: String,
     /// Byte range of the definition, decorators and attributes included.
     pub range: Range<usize>,
+}
+
+/// A source with the functions that were found in it.
+#[derive(Debug)]
+pub struct Extracted {
+    pub source: Source,
+    /// In the order of their positions in `source.content`.
+    pub functions: Vec<Function>,
+    /// Why the functions are missing or incomplete, when they are.
+    pub note: Option<String>,
 }
 
 /// Why a source has no function candidates although its language has a grammar. The file stays a candidate.
@@ -45,27 +62,52 @@ const STEPS_FLOOR: u64 = 50_000;
 /// functions would cost the square of its size. Written code stays under ten.
 const MAX_NESTING: usize = 32;
 
-/// The functions of `text`, in the order of their positions. `ranges` limits parsing to parts of the text.
-pub fn functions(
-    language: &'static str,
-    grammar: &Grammar,
-    text: &str,
-    ranges: &[tree_sitter::Range],
-) -> Result<Vec<Function>, ParseFailure> {
+/// Reads a decoded source (`\n` line ends, no byte order mark) as its language says. Never fails: what goes wrong costs
+/// functions and is told in the note.
+pub fn extract(path: &str, language: &'static Language, content: String) -> Extracted {
+    let whole = |content: String| Source::new(path, language.name, content);
+    match &language.functions {
+        Functions::None => Extracted { source: whole(content), functions: Vec::new(), note: None },
+        Functions::Grammar(grammar) => {
+            let (functions, note) = noted(functions(language.name, grammar, &content));
+            Extracted { source: whole(content), functions, note }
+        }
+        Functions::Scripts => {
+            let (functions, note) = noted(scripts::functions(&content));
+            Extracted { source: whole(content), functions, note }
+        }
+        Functions::Notebook => notebook::extract(path, language.name, content),
+    }
+}
+
+fn noted(result: Result<Vec<Function>, ParseFailure>) -> (Vec<Function>, Option<String>) {
+    match result {
+        Ok(functions) => (functions, None),
+        Err(failure) => (Vec::new(), Some(failure.to_string())),
+    }
+}
+
+/// The functions of `text`, in the order of their positions.
+pub fn functions(language: &'static str, grammar: &Grammar, text: &str) -> Result<Vec<Function>, ParseFailure> {
     let broken = |message: String| ParseFailure::Grammar { language, message };
     let mut parser = Parser::new();
     parser.set_language(&grammar.language()).map_err(|error| broken(error.to_string()))?;
-    parser.set_included_ranges(ranges).map_err(|error| broken(error.to_string()))?;
     let query = grammar.query().map_err(|error| broken(error.to_string()))?;
+    let mut reader = Reader { grammar, query, parser, text, budget: Budget::new(text.len()) };
 
-    // The generated lexers take a zero byte for the end of the text; a space keeps every offset.
-    let without_nul = text.contains('\0').then(|| text.replace('\0', " "));
-    let text = without_nul.as_deref().unwrap_or(text);
+    let first = reader.read(&readable(grammar, text))?;
+    let definitions = match grammar.rescue.filter(|_| first.broken > 0).and_then(|rescue| rescue(text)) {
+        Some(clearer) => first.merged(reader.read(&clearer)?),
+        None => first.definitions,
+    };
+    Ok(qualified(grammar, definitions.found))
+}
 
-    let mut budget = Budget::new(text.len());
-    let tree = parse(&mut parser, text, &mut budget).ok_or(budget.failure())?;
-    let definitions = definitions(grammar, query, &tree, text, &mut budget)?;
-    Ok(qualified(definitions))
+/// The text as the parser is to see it, every byte in its place.
+fn readable<'a>(grammar: &Grammar, text: &'a str) -> Cow<'a, str> {
+    let prepared = grammar.prepare.and_then(|prepare| prepare(text)).map_or(Cow::Borrowed(text), Cow::Owned);
+    // The generated lexers take a zero byte for the end of the text.
+    if prepared.contains('\0') { Cow::Owned(prepared.replace('\0', " ")) } else { prepared }
 }
 
 /// A count of the steps that parsing and querying may still take.
@@ -90,13 +132,77 @@ impl Budget {
     }
 }
 
-fn parse(parser: &mut Parser, text: &str, budget: &mut Budget) -> Option<Tree> {
-    let mut progress = |_: &tree_sitter::ParseState| budget.step();
-    let mut chunk = |offset: usize, _: tree_sitter::Point| text.as_bytes().get(offset..).unwrap_or_default();
-    parser.parse_with_options(&mut chunk, None, Some(ParseOptions::new().progress_callback(&mut progress)))
+/// What is needed to read a text, once or twice.
+struct Reader<'a> {
+    grammar: &'a Grammar,
+    query: &'a Query,
+    parser: Parser,
+    /// The text as it is written: names are taken from here.
+    text: &'a str,
+    budget: Budget,
+}
+
+/// What one parse of a text gave.
+struct Reading {
+    definitions: Definitions,
+    /// Bytes that the grammar could make no sense of.
+    broken: usize,
+}
+
+impl Reading {
+    /// The definitions of two readings of the same text: those of the better one, and the other's further functions.
+    fn merged(self, other: Reading) -> Definitions {
+        let (mut better, worse) =
+            if other.broken < self.broken { (other.definitions, self) } else { (self.definitions, other) };
+        for (key, at) in worse.definitions.by_name {
+            let definition = &worse.definitions.found[at];
+            if definition.is_function && !better.by_name.contains_key(&key) {
+                better.add(key, definition.clone());
+            }
+        }
+        better
+    }
+}
+
+impl Reader<'_> {
+    fn read(&mut self, parsed_text: &str) -> Result<Reading, ParseFailure> {
+        let tree = self.parse(parsed_text).ok_or(self.budget.failure())?;
+        Ok(Reading { definitions: self.definitions(&tree)?, broken: broken_bytes(&tree) })
+    }
+
+    fn parse(&mut self, text: &str) -> Option<Tree> {
+        let mut progress = |_: &tree_sitter::ParseState| self.budget.step();
+        let mut chunk = |offset: usize, _: tree_sitter::Point| text.as_bytes().get(offset..).unwrap_or_default();
+        let options = ParseOptions::new().progress_callback(&mut progress);
+        let tree = self.parser.parse_with_options(&mut chunk, None, Some(options));
+        // A parse that was given up would be continued by the next one.
+        self.parser.reset();
+        tree
+    }
+
+    fn definitions(&mut self, tree: &Tree) -> Result<Definitions, ParseFailure> {
+        let mut definitions = Definitions::default();
+        let mut cursor = QueryCursor::new();
+        let mut gave_up = false;
+        let mut progress = |_: &tree_sitter::QueryCursorState| {
+            let flow = self.budget.step();
+            gave_up |= flow.is_break();
+            flow
+        };
+        let options = QueryCursorOptions::new().progress_callback(&mut progress);
+        let mut matches = cursor.matches_with_options(self.query, tree.root_node(), self.text.as_bytes(), options);
+        while let Some(found) = matches.next() {
+            if let Some((key, definition)) = definition(self.grammar, self.query, found, self.text) {
+                definitions.add(key, definition);
+            }
+        }
+        drop(matches);
+        if gave_up { Err(self.budget.failure()) } else { Ok(definitions) }
+    }
 }
 
 /// A definition before it knows what encloses it.
+#[derive(Clone)]
 struct Definition {
     /// Components of its own name, receiver first; `None`: named as the enclosing container.
     parts: Option<Vec<String>>,
@@ -104,46 +210,48 @@ struct Definition {
     is_function: bool,
 }
 
-fn definitions(grammar: &Grammar, query: &Query, tree: &Tree, text: &str, budget: &mut Budget) -> Result<Vec<Definition>, ParseFailure> {
-    let mut found: Vec<Definition> = Vec::new();
-    let mut by_name = std::collections::HashMap::new();
-    let mut cursor = QueryCursor::new();
-    let mut gave_up = false;
-    let mut progress = |_: &tree_sitter::QueryCursorState| {
-        let flow = budget.step();
-        gave_up |= flow.is_break();
-        flow
-    };
-    let options = QueryCursorOptions::new().progress_callback(&mut progress);
-    let mut matches = cursor.matches_with_options(query, tree.root_node(), text.as_bytes(), options);
-    while let Some(found_match) = matches.next() {
-        let Some((definition, key)) = definition(grammar, query, found_match, text) else { continue };
-        match by_name.entry(key) {
-            std::collections::hash_map::Entry::Vacant(entry) => {
-                entry.insert(found.len());
-                found.push(definition);
-            }
-            std::collections::hash_map::Entry::Occupied(entry) => {
-                let earlier = &mut found[*entry.get()];
-                if definition.range.len() > earlier.range.len() {
-                    *earlier = definition;
-                }
-            }
+impl Definition {
+    /// Of two matches for one definition, the one with more of it.
+    fn weight(&self) -> (usize, usize) {
+        (self.range.len(), self.parts.as_ref().map_or(0, Vec::len))
+    }
+}
+
+/// Definitions by the byte at which their names stand.
+#[derive(Default)]
+struct Definitions {
+    found: Vec<Definition>,
+    by_name: HashMap<usize, usize>,
+}
+
+impl Definitions {
+    fn add(&mut self, key: usize, definition: Definition) {
+        let at = *self.by_name.entry(key).or_insert(self.found.len());
+        match self.found.get_mut(at) {
+            None => self.found.push(definition),
+            Some(earlier) if definition.weight() > earlier.weight() => *earlier = definition,
+            Some(_) => {}
         }
     }
-    drop(matches);
-    if gave_up { Err(budget.failure()) } else { Ok(found) }
 }
 
 /// The definition that a match describes, with the byte at which its name stands.
-fn definition(grammar: &Grammar, query: &Query, found: &tree_sitter::QueryMatch, text: &str) -> Option<(Definition, usize)> {
-    let (mut node, mut is_function, mut name, mut receiver) = (None, false, None, None);
+fn definition(
+    grammar: &Grammar,
+    query: &Query,
+    found: &tree_sitter::QueryMatch,
+    text: &str,
+) -> Option<(usize, Definition)> {
+    let (mut node, mut is_function, mut selector) = (None, false, false);
+    let (mut names, mut receiver, mut lead) = (Vec::new(), None, None);
     for capture in found.captures {
         match query.capture_names()[capture.index as usize] {
             "function" => (node, is_function) = (Some(capture.node), true),
             "container" => node = Some(capture.node),
-            "name" => name = Some(capture.node),
+            "name" => names.push(capture.node),
             "receiver" => receiver = Some(capture.node),
+            "selector" => selector = true,
+            "lead" => lead = Some(capture.node.start_byte()),
             _ => {}
         }
     }
@@ -153,13 +261,32 @@ fn definition(grammar: &Grammar, query: &Query, found: &tree_sitter::QueryMatch,
         None
     } else if let Some(fixed) = setting("name").and_then(|it| it.value.as_deref()) {
         Some(vec![fixed.to_owned()])
+    } else if selector {
+        Some(vec![selector_of(node, text)])
     } else {
+        let written: Vec<&str> = names.iter().map(|it| &text[it.byte_range()]).collect();
         let receiver = receiver.into_iter().flat_map(|it| components(grammar, &text[it.byte_range()]));
-        let parts: Vec<String> = receiver.chain(components(grammar, &text[name?.byte_range()])).collect();
+        let parts: Vec<String> = receiver.chain(components(grammar, &written.join(" "))).collect();
         (!parts.is_empty()).then_some(parts).map(Some)?
     };
-    let key = name.unwrap_or(node).start_byte();
-    Some((Definition { parts, range: extended(grammar, node), is_function }, key))
+    let key = names.first().unwrap_or(&node).start_byte();
+    let range = extended(grammar, node);
+    // Grammars of indented languages end a block where the next statement begins.
+    let end = range.start + text[range.clone()].trim_end().len();
+    Some((key, Definition { parts, range: lead.unwrap_or(range.start)..end, is_function }))
+}
+
+/// The selector of an Objective-C method: its identifiers, with a colon for each parameter.
+fn selector_of(method: Node, text: &str) -> String {
+    let mut selector = String::new();
+    for child in method.children(&mut method.walk()) {
+        match child.kind() {
+            "identifier" => selector.push_str(&text[child.byte_range()]),
+            "method_parameter" => selector.push(':'),
+            _ => {}
+        }
+    }
+    selector
 }
 
 /// The range of a definition with its wrappers and what leads it.
@@ -180,43 +307,103 @@ fn extended(grammar: &Grammar, mut node: Node) -> Range<usize> {
 
 /// The components of a name as it is written: separators taken apart, type arguments, quotes and white space removed.
 fn components(grammar: &Grammar, written: &str) -> Vec<String> {
+    let (qualifier, operator) = if grammar.exact_names { (written, None) } else { split_operator(written) };
+    let mut plain = match grammar.exact_names {
+        true => qualifier.trim().trim_matches('`').to_owned(),
+        false => without_type_arguments(qualifier),
+    };
+    for separator in grammar.separators {
+        plain = plain.replace(separator, "\0");
+    }
+    let parts = plain.split('\0').filter(|part| !part.is_empty()).map(str::to_owned);
+    parts.chain(operator).collect()
+}
+
+/// Parts a C++ or C# operator from what stands before it: `A<T>::operator bool() const` is `A<T>::` and `operator bool`.
+fn split_operator(written: &str) -> (&str, Option<String>) {
+    const KEYWORD: &str = "operator";
+    let is_word = |character: char| character.is_alphanumeric() || character == '_';
+    let at = written.rfind(KEYWORD).filter(|&at| {
+        let symbol = &written[at + KEYWORD.len()..];
+        !symbol.trim_start().is_empty() && !symbol.starts_with(is_word) && !written[..at].ends_with(is_word)
+    });
+    let Some(at) = at else { return (written, None) };
+    let symbol = written[at + KEYWORD.len()..].trim();
+    let symbol = if symbol.starts_with('(') { "()" } else { symbol.split('(').next().unwrap_or_default() };
+    let squeezed: String = symbol.split_whitespace().collect();
+    let space = if squeezed.starts_with(is_word) { " " } else { "" };
+    (&written[..at], Some(format!("{KEYWORD}{space}{squeezed}")))
+}
+
+fn without_type_arguments(written: &str) -> String {
     let mut plain = String::with_capacity(written.len());
     let mut depth = 0usize;
     for character in written.chars() {
         match character {
-            '<' if !plain.ends_with("operator") => depth += 1,
+            // After anything but a word it is an operator's own name (`<=>`).
+            '<' if depth > 0 || plain.ends_with(|it: char| it.is_alphanumeric() || it == '_') => depth += 1,
             '>' if depth > 0 => depth -= 1,
             '"' | '\'' | '`' => {}
             _ if depth > 0 || character.is_whitespace() => {}
             _ => plain.push(character),
         }
     }
-    for separator in grammar.separators {
-        plain = plain.replace(separator, "\0");
+    plain
+}
+
+/// Bytes in error nodes; a token that the parser had to make up counts as one.
+fn broken_bytes(tree: &Tree) -> usize {
+    let mut cursor = tree.walk();
+    let mut broken = 0;
+    loop {
+        let node = cursor.node();
+        if node.is_error() || node.is_missing() {
+            broken += node.byte_range().len().max(1);
+        } else if node.has_error() && cursor.goto_first_child() {
+            continue;
+        }
+        while !cursor.goto_next_sibling() {
+            if !cursor.goto_parent() {
+                return broken;
+            }
+        }
     }
-    plain.split('\0').filter(|part| !part.is_empty()).map(str::to_owned).collect()
+}
+
+/// A definition that the next ones may stand in.
+struct Enclosing {
+    end: usize,
+    path: Vec<String>,
+    is_function: bool,
+    /// Index of the last function directly inside, whose next clause may follow.
+    last: Option<usize>,
 }
 
 /// Names definitions by what encloses them and keeps the functions.
-fn qualified(mut definitions: Vec<Definition>) -> Vec<Function> {
+fn qualified(grammar: &Grammar, mut definitions: Vec<Definition>) -> Vec<Function> {
     definitions.sort_by_key(|it| (it.range.start, std::cmp::Reverse(it.range.end)));
-    let mut enclosing: Vec<(usize, Vec<String>)> = Vec::new();
-    let mut functions = Vec::new();
-    for definition in definitions {
-        while enclosing.last().is_some_and(|(end, _)| *end < definition.range.end) {
+    let mut enclosing = vec![Enclosing { end: usize::MAX, path: Vec::new(), is_function: false, last: None }];
+    let mut functions: Vec<Function> = Vec::new();
+    for Definition { parts, range, is_function } in definitions {
+        while enclosing.last().is_some_and(|it| it.end < range.end) {
             enclosing.pop();
         }
-        if enclosing.len() >= MAX_NESTING {
+        if enclosing.len() > MAX_NESTING {
             continue;
         }
-        let outer = enclosing.last().map(|(_, path)| path.as_slice()).unwrap_or_default();
-        let own = definition.parts.or_else(|| outer.last().map(|name| vec![name.clone()]));
-        let Some(own) = own else { continue };
-        let path: Vec<String> = outer.iter().cloned().chain(own).collect();
-        if definition.is_function {
-            functions.push(Function { name: path.join("."), range: definition.range.clone() });
+        let nests = |it: &&mut Enclosing| grammar.nested_functions || !(is_function && it.is_function);
+        let Some(outer) = enclosing.iter_mut().rev().find(nests) else { continue };
+        let Some(own) = parts.or_else(|| outer.path.last().map(|name| vec![name.clone()])) else { continue };
+        let path: Vec<String> = outer.path.iter().cloned().chain(own).collect();
+        let name = path.join(".");
+        let earlier = outer.last.filter(|&last| grammar.joins_clauses && functions[last].name == name);
+        if let Some(earlier) = earlier {
+            functions[earlier].range.end = range.end;
+        } else if is_function {
+            outer.last = Some(functions.len());
+            functions.push(Function { name, range: range.clone() });
         }
-        enclosing.push((definition.range.end, path));
+        enclosing.push(Enclosing { end: range.end, path, is_function, last: None });
     }
     functions
 }
