@@ -14,11 +14,14 @@ const BATCH_TOKENS: usize = 512;
 
 type Vectors = Vec<Vec<f32>>;
 
+/// Vectors with the index of the distinct sequence that each is of.
+type Indexed = Vec<(usize, Vec<f32>)>;
+
 /// Applies `embed` to all sequences: equal ones once, batches in parallel.
 ///
 /// One batch a thread beats one batch on all threads by half: matrix products this small don't split well, and the steps between
 /// them don't split at all.
-pub fn run<F>(sequences: &[&[u32]], progress: &Progress, embed: F) -> Result<Vectors, EncoderError>
+pub(super) fn run<F>(sequences: &[&[u32]], progress: &Progress, embed: F) -> Result<Vectors, EncoderError>
 where
     F: Fn(&[&[u32]]) -> Result<Vectors, EncoderError> + Sync,
 {
@@ -104,7 +107,7 @@ struct Queue<'a> {
 
 impl Queue<'_> {
     /// Takes batches until none is left.
-    fn work<F>(&self, embed: &F) -> Result<Vec<(usize, Vec<f32>)>, EncoderError>
+    fn work<F>(&self, embed: &F) -> Result<Indexed, EncoderError>
     where
         F: Fn(&[&[u32]]) -> Result<Vectors, EncoderError>,
     {
@@ -122,7 +125,7 @@ impl Queue<'_> {
     }
 
     /// [`Queue::work`] on several threads, each a pool of its own: candle splits a matrix product over the pool that it is called in.
-    fn work_on<F>(&self, threads: usize, embed: &F) -> Result<Vec<Vec<(usize, Vec<f32>)>>, EncoderError>
+    fn work_on<F>(&self, threads: usize, embed: &F) -> Result<Vec<Indexed>, EncoderError>
     where
         F: Fn(&[&[u32]]) -> Result<Vectors, EncoderError> + Sync,
     {

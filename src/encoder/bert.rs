@@ -20,7 +20,7 @@ use crate::vector::{add, normalise};
 
 /// The fields of a BERT `config.json` that the network depends on.
 #[derive(Debug, Clone, Deserialize)]
-pub struct Config {
+pub(super) struct Config {
     pub vocab_size: usize,
     pub hidden_size: usize,
     pub num_hidden_layers: usize,
@@ -40,7 +40,7 @@ fn absolute() -> String {
 
 impl Config {
     /// Why this network can't run such a model, if it can't.
-    pub fn objection(&self) -> Option<String> {
+    pub(super) fn objection(&self) -> Option<String> {
         if self.hidden_act != "gelu" {
             Some(format!("activation `{}` instead of `gelu`", self.hidden_act))
         } else if self.position_embedding_type != "absolute" {
@@ -57,7 +57,7 @@ impl Config {
 }
 
 /// The loaded network.
-pub struct Bert {
+pub(super) struct Bert {
     words: Tensor,
     positions: Vec<f32>,
     /// The embedding of token type 0, the only one that a single text has.
@@ -89,7 +89,7 @@ impl Bert {
     ///
     /// # Errors
     /// One line that names the tensor: missing, of another shape, or not of floats.
-    pub fn load(tensors: &SafeTensors, config: &Config) -> std::result::Result<Self, String> {
+    pub(super) fn load(tensors: &SafeTensors, config: &Config) -> std::result::Result<Self, String> {
         let prefix = if tensors.tensor("bert.embeddings.word_embeddings.weight").is_ok() { "bert." } else { "" };
         let weights = Weights { tensors, prefix: prefix.to_owned(), epsilon: config.layer_norm_eps };
         let width = config.hidden_size;
@@ -112,7 +112,7 @@ impl Bert {
     ///
     /// # Errors
     /// An empty sequence, one longer than the table of positions, or an id outside the vocabulary.
-    pub fn embed(&self, sequences: &[&[u32]]) -> Result<Vec<Vec<f32>>> {
+    pub(super) fn embed(&self, sequences: &[&[u32]]) -> Result<Vec<Vec<f32>>> {
         let rows = rows(sequences);
         let mut states = self.embeddings(sequences)?;
         for layer in &self.layers {

@@ -13,7 +13,7 @@ const REGISTRY: &str = include_str!("../../models/registry.toml");
 
 /// A row of `models/registry.toml`.
 #[derive(Debug, Clone, Deserialize)]
-pub struct Checkpoint {
+pub(super) struct Checkpoint {
     pub id: String,
     pub dimensions: usize,
     /// Most tokens in a window.
@@ -26,7 +26,7 @@ pub struct Checkpoint {
 /// How the vectors of tokens become one.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Pooling {
+pub(super) enum Pooling {
     Mean,
 }
 
@@ -36,7 +36,7 @@ struct Registry {
 }
 
 /// The files of a model, as bytes.
-pub struct Files<'a> {
+pub(super) struct Files<'a> {
     /// Where they are, for messages.
     pub origin: String,
     pub config: Cow<'a, [u8]>,

@@ -8,30 +8,30 @@ use candle_core::{CpuStorage, InplaceOp1, InplaceOp2, Layout, Result};
 use crate::vector::add;
 
 /// Adds `bias` to each row.
-pub struct AddBias<'a> {
+pub(super) struct AddBias<'a> {
     pub bias: &'a [f32],
 }
 
 /// `gelu(row + bias)` with the exact (erf) form of GELU.
-pub struct BiasGelu<'a> {
+pub(super) struct BiasGelu<'a> {
     pub bias: &'a [f32],
 }
 
 /// `softmax(scale * row)`.
-pub struct ScaledSoftmax {
+pub(super) struct ScaledSoftmax {
     pub scale: f32,
     /// Length of a row.
     pub width: usize,
 }
 
 /// `layer_norm(row + bias + residual row)`; the residual is the second tensor.
-pub struct AddNorm<'a> {
+pub(super) struct AddNorm<'a> {
     pub bias: &'a [f32],
     pub norm: &'a Norm,
 }
 
 /// Scale, shift and epsilon of a layer normalisation.
-pub struct Norm {
+pub(super) struct Norm {
     pub weight: Vec<f32>,
     pub bias: Vec<f32>,
     pub epsilon: f32,
@@ -103,7 +103,7 @@ impl InplaceOp2 for AddNorm<'_> {
 
 impl Norm {
     /// Normalises one row in place.
-    pub fn apply(&self, row: &mut [f32]) {
+    pub(super) fn apply(&self, row: &mut [f32]) {
         let count = row.len() as f32;
         let mean = sum(row, |x| x) / count;
         let variance = sum(row, |x| (x - mean) * (x - mean)) / count;
@@ -161,10 +161,10 @@ fn erf(x: f32) -> f32 {
     let p = p * s - 2.101_024e-6;
     let p = p * s - 5.692_506_4e-5;
     let p = p * s - 7.349_906_3e-4;
-    let p = p * s - 2.954_599_8e-3;
+    let p = p * s - 2.954_6e-3;
     let p = p * s - 1.609_603_3e-2;
     let q = -1.456_607_2e-5;
-    let q = q * s - 2.133_740_55e-4;
+    let q = q * s - 2.133_740_5e-4;
     let q = q * s - 1.682_827e-3;
     let q = q * s - 7.373_329e-3;
     let q = q * s - 1.426_473_9e-2;

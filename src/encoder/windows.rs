@@ -8,14 +8,14 @@
 use super::Window;
 
 /// Part of the fingerprint: raise it when the rules here change.
-pub const RULES: u32 = 1;
+pub(super) const RULES: u32 = 1;
 
 /// Tokens that a window repeats from the one before it (fewer when the window is tiny).
 const OVERLAP: usize = 32;
 
 /// A tokenized text.
 #[derive(Debug, Default)]
-pub struct Tokens {
+pub(super) struct Tokens {
     pub ids: Vec<u32>,
     /// Byte of the text at which each token begins; never decreasing.
     pub starts: Vec<usize>,
@@ -23,7 +23,7 @@ pub struct Tokens {
 
 /// The room that a model offers.
 #[derive(Debug, Clone, Copy)]
-pub struct Frame {
+pub(super) struct Frame {
     /// Most tokens in a window, with the two below; at least 16.
     pub window: usize,
     /// First token of every window.
@@ -34,12 +34,12 @@ pub struct Frame {
 
 impl Frame {
     /// Tokens of text in a window.
-    pub fn room(self) -> usize {
+    pub(super) fn room(self) -> usize {
         self.window - 2
     }
 
     /// The windows of a text under a header: one if it fits, otherwise overlapping ones.
-    pub fn windows(self, header: &[u32], text: &str, tokens: &Tokens) -> Vec<Window> {
+    pub(super) fn windows(self, header: &[u32], text: &str, tokens: &Tokens) -> Vec<Window> {
         let whole = header.len() + tokens.ids.len() <= self.room();
         let shortened = !whole && header.len() > self.window / 2;
         let header = if shortened { &header[header.len() - self.window / 2..] } else { header };

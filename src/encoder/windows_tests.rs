@@ -17,7 +17,7 @@ fn tokens(text: &str) -> Tokens {
     let mut in_word = false;
     for (at, character) in text.char_indices() {
         let word = character.is_alphanumeric();
-        if !character.is_whitespace() && !(word && in_word) {
+        if !(character.is_whitespace() || word && in_word) {
             let end = text[at..].find(|next: char| !next.is_alphanumeric()).map_or(text.len(), |length| at + length);
             let token = if word { &text[at..end] } else { &text[at..at + character.len_utf8()] };
             tokens.ids.push(100 + (fnv(token.as_bytes()) % 1_000_000) as u32);
