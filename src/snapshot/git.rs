@@ -29,7 +29,7 @@ const IGNORE_FILE_BYTES: u64 = 8 << 20;
 /// Where the files of a snapshot are.
 pub(super) enum Place {
     WorkTree(Scope),
-    Revision(Revision),
+    Revision(Box<Revision>),
 }
 
 /// A commit of a repository and its source files.
@@ -57,7 +57,7 @@ pub(super) fn locate(root: &Path, revision: Option<&str>) -> Result<Place, Snaps
         (Some(revision), prefix) => revision_at(repository, root, revision, prefix.as_deref().unwrap_or_default()),
         (None, Some(prefix)) => Ok(Place::WorkTree(scope(&local, prefix))),
         (None, None) if is_empty(&local) => {
-            Ok(Place::Revision(Revision { repository, commit: None, listing: Listing::default() }))
+            Ok(Place::Revision(Box::new(Revision { repository, commit: None, listing: Listing::default() })))
         }
         (None, None) => revision_at(repository, root, "HEAD", ""),
     }
@@ -180,7 +180,7 @@ fn revision_at(
     })?;
     lister.list(directory);
     let listing = lister.listing;
-    Ok(Place::Revision(Revision { repository, commit: Some(commit.to_string()), listing }))
+    Ok(Place::Revision(Box::new(Revision { repository, commit: Some(commit.to_string()), listing })))
 }
 
 /// The commit that a revision names, and its tree.
@@ -293,7 +293,7 @@ impl Lister<'_> {
             }
             _ if name.to_str().is_err() => self.unnameable(&path, kind),
             EntryKind::Tree => pending.push(Directory { path, tree: id, rules: rules.clone(), wanted }),
-            EntryKind::Blob | EntryKind::BlobExecutable => self.listing.file(self.from_root(&path), wanted, id),
+            EntryKind::Blob | EntryKind::BlobExecutable => self.listing.file(self.below_root(&path), wanted, id),
         }
     }
 
@@ -320,10 +320,10 @@ impl Lister<'_> {
     }
 
     fn skip(&mut self, path: &str, reason: SkipReason) {
-        self.listing.skip(self.from_root(path), reason);
+        self.listing.skip(self.below_root(path), reason);
     }
 
-    fn from_root(&self, path: &str) -> String {
+    fn below_root(&self, path: &str) -> String {
         path.get(self.prefix_bytes..).unwrap_or_default().to_owned()
     }
 }
