@@ -9,7 +9,7 @@ use std::sync::{LazyLock, OnceLock};
 use tree_sitter::{Query, QueryError};
 use tree_sitter_language::LanguageFn;
 
-use super::c_family;
+use super::rewrite;
 
 /// A row of the table.
 pub struct Language {
@@ -35,7 +35,15 @@ pub enum Functions {
 }
 
 /// Makes a text easier to parse without moving a byte of it; `None` when there is nothing to do.
-type Rewrite = fn(&str) -> Option<String>;
+pub type Rewrite = fn(&str) -> Option<String>;
+
+/// What to try with a text that does not parse well. The readings are put together.
+pub enum Rescue {
+    /// The text, rewritten.
+    Rewrite(Rewrite),
+    /// The grammar of another row.
+    Language(&'static str),
+}
 
 /// How definitions are found in a syntax tree and named.
 pub struct Grammar {
@@ -52,8 +60,8 @@ pub struct Grammar {
     pub nested_functions: bool,
     /// Applied to every text before it is parsed.
     pub prepare: Option<Rewrite>,
-    /// Applied to a text that did not parse well, for a second reading.
-    pub rescue: Option<Rewrite>,
+    /// Tried in turn while a text does not parse well.
+    pub rescues: &'static [Rescue],
 }
 
 impl Grammar {
@@ -67,7 +75,7 @@ impl Grammar {
             leading: &[],
             nested_functions: true,
             prepare: None,
-            rescue: None,
+            rescues: &[],
         }
     }
 
@@ -85,7 +93,15 @@ impl Grammar {
 
     /// Functions do not nest, and the preprocessor may stand between the parser and the braces.
     fn c_family(self) -> Self {
-        Grammar { nested_functions: false, rescue: Some(c_family::one_configuration), ..self }
+        self.rescues(&[Rescue::Rewrite(rewrite::one_configuration)]).without_nested_functions()
+    }
+
+    fn without_nested_functions(self) -> Self {
+        Grammar { nested_functions: false, ..self }
+    }
+
+    fn rescues(self, rescues: &'static [Rescue]) -> Self {
+        Grammar { rescues, ..self }
     }
 
     fn prepare(self, prepare: Rewrite) -> Self {
@@ -98,9 +114,20 @@ impl Grammar {
 
     /// The compiled query; compiled at first use because the large grammars take milliseconds.
     pub(super) fn query(&self) -> Result<&Query, &QueryError> {
-        self.query.get_or_init(|| Query::new(&self.language(), self.query_text)).as_ref()
+        self.query.get_or_init(|| Query::new(&self.language(), &self.whole_query_text())).as_ref()
+    }
+
+    /// The query for definitions, and what is needed to tell their wrappers and what leads them.
+    fn whole_query_text(&self) -> String {
+        let wrappers = self.wrappers.iter().map(|kind| format!("({kind} (_) @wrapped) @{WRAPPER}\n"));
+        let leading = self.leading.iter().map(|kind| format!("(({kind}) @{LEADING} . (_) @led)\n"));
+        std::iter::once(self.query_text.to_owned()).chain(wrappers).chain(leading).collect()
     }
 }
+
+/// Captures of a node's wrapper and of the sibling that leads it.
+pub(super) const WRAPPER: &str = "wrapper";
+pub(super) const LEADING: &str = "leading";
 
 impl Language {
     fn new(name: &'static str, extensions: &'static [&'static str], functions: Functions) -> Self {
@@ -153,7 +180,7 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
             Grammar::new(tree_sitter_cpp::LANGUAGE, include_str!("queries/cpp.scm"))
                 .separators(&["::"])
                 .wrappers(&["template_declaration"])
-                .prepare(c_family::without_class_macros)
+                .prepare(rewrite::without_class_macros)
                 .c_family(),
         ),
         Language::files_only("CSS", &["css", "pcss", "postcss"]),
@@ -178,7 +205,9 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
                 concat!(include_str!("queries/ecmascript.scm"), include_str!("queries/javascript.scm")),
             )
             .wrappers(&["export_statement"])
-            .leading(&["decorator"]),
+            .leading(&["decorator"])
+            // Flow's type annotations are near to TypeScript's.
+            .rescues(&[Rescue::Language("TSX")]),
         )
         .file_names(&["jakefile"]),
         Language::files_only("Jinja", &["jinja", "jinja2", "j2"]),
@@ -187,7 +216,10 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
         Language::new(
             "Kotlin",
             &["kt", "kts", "ktm"],
-            heavy!(Grammar::new(tree_sitter_kotlin_ng::LANGUAGE, include_str!("queries/kotlin.scm"))),
+            heavy!(
+                Grammar::new(tree_sitter_kotlin_ng::LANGUAGE, include_str!("queries/kotlin.scm"))
+                    .rescues(&[Rescue::Rewrite(rewrite::one_line_class_headers)])
+            ),
         ),
         Language::files_only("Less", &["less"]),
         Language::files_only("Lex", &["l", "ll", "lex", "flex"]),

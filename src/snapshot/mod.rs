@@ -3,10 +3,10 @@
 //! Bad input is data here: a file that can't be used is in [`Snapshot::skipped`] with its reason, one that could be used
 //! only in part is in [`Snapshot::notes`]; neither ends the run. Knows nothing of retrieval, models or output formats.
 
-mod c_family;
 pub mod language;
 mod notebook;
 pub mod parse;
+mod rewrite;
 mod scripts;
 
 use std::sync::Arc;

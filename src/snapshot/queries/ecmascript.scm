@@ -35,12 +35,6 @@
     property: (_) @name)
   right: [(arrow_function) (function_expression) (generator_function)]
   (#eq? @prototype "prototype")) @function
-; Class.prototype = { method() {} }
-(assignment_expression
-  left: (member_expression object: (identifier) @name property: (property_identifier) @prototype)
-  right: (object)
-  (#eq? @prototype "prototype")) @container
-
 (pair
   key: (_) @name
   value: [(arrow_function) (function_expression) (generator_function)]) @function

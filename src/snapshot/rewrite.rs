@@ -1,7 +1,7 @@
-//! C and C++ as their parsers can read them: what the preprocessor would have removed is blanked, byte by byte.
+//! Source as its parser can read it: what a grammar stumbles over is blanked or joined, byte by byte.
 //!
-//! The grammars know declarations, not macros. Nothing is expanded here and no macro's meaning is known; names and
-//! positions stay what they are, because a blanked text has every other byte in its place.
+//! For C and C++ that is what the preprocessor would have removed, for Kotlin a line break. Nothing is expanded and no
+//! macro's meaning is known here; names and positions stay what they are, because every other byte keeps its place.
 
 /// Blanks the export macro of `class EXPORT Name {`, which a parser takes for a function `Name`; `None` when there is none.
 pub fn without_class_macros(text: &str) -> Option<String> {
@@ -128,4 +128,56 @@ fn braces(line: &str) -> i64 {
 
 fn blanked(line: &str) -> String {
     line.bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }).collect()
+}
+
+/// Joins the lines of `class Name⏎@Inject⏎internal constructor(`, where the Kotlin grammar ends the class at the first
+/// line; `None` when there are none.
+pub fn one_line_class_headers(text: &str) -> Option<String> {
+    let mut joined: Option<Vec<u8>> = None;
+    for (at, _) in text.match_indices("class ").filter(|&(at, _)| !text[..at].ends_with(is_word)) {
+        let Some((_, name_end)) = word_after(text, at + "class".len()) else { continue };
+        if let Some(end) = header_end(text, name_end) {
+            let bytes = joined.get_or_insert_with(|| text.as_bytes().to_vec());
+            bytes[name_end..end].iter_mut().filter(|byte| **byte == b'\n').for_each(|byte| *byte = b' ');
+        }
+    }
+    joined.and_then(|bytes| String::from_utf8(bytes).ok())
+}
+
+/// Where the keyword `constructor` stands that belongs to a class whose name ends at `at`.
+fn header_end(text: &str, at: usize) -> Option<usize> {
+    let mut at = skip_brackets(text, at, '<', '>');
+    loop {
+        let annotation = text[at..].trim_start().starts_with('@');
+        let from = if annotation { at + text[at..].find('@')? + 1 } else { at };
+        let (start, mut end) = word_after(text, from)?;
+        if annotation {
+            while text[end..].starts_with(['.', ':']) {
+                end = word_after(text, end + 1)?.1;
+            }
+            end = skip_brackets(text, end, '(', ')');
+        }
+        match &text[start..end] {
+            "constructor" if !annotation => return Some(start),
+            "private" | "internal" | "protected" | "public" => at = end,
+            _ if annotation => at = end,
+            _ => return None,
+        }
+    }
+}
+
+/// The byte after a bracketed text that begins at `at`; `at` when none begins there or it does not end.
+fn skip_brackets(text: &str, at: usize, open: char, close: char) -> usize {
+    let mut depth = 0usize;
+    for (offset, character) in text[at..].char_indices() {
+        if character == open {
+            depth += 1;
+        } else if character == close {
+            depth = depth.saturating_sub(1);
+        }
+        if depth == 0 {
+            return if offset == 0 { at } else { at + offset + close.len_utf8() };
+        }
+    }
+    at
 }
