@@ -2,5 +2,12 @@
 //!
 //! The floors of the library (a module names only modules on lower floors) are described in `ARCHITECTURE.md`.
 
+pub mod cli;
+pub mod config;
+pub mod encoder;
+pub mod imaging;
+pub mod index;
+pub mod retriever;
 pub mod snapshot;
 pub mod types;
+pub mod vector;

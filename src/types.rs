@@ -55,7 +55,12 @@ impl Source {
     }
 
     /// A source extracted from a larger file; `disk_lines[i]` is the line on disk of content line `i` (0-based).
-    pub fn extracted(path: impl Into<Arc<str>>, language: &'static str, content: impl Into<Arc<str>>, disk_lines: Vec<u32>) -> Self {
+    pub fn extracted(
+        path: impl Into<Arc<str>>,
+        language: &'static str,
+        content: impl Into<Arc<str>>,
+        disk_lines: Vec<u32>,
+    ) -> Self {
         Source { disk_lines: Some(disk_lines), ..Source::new(path, language, content) }
     }
 

@@ -58,6 +58,10 @@ pub struct Grammar {
     pub leading: &'static [&'static str],
     /// Whether a function can stand in another one. Where it can't, the parser has missed a brace between the two.
     pub nested_functions: bool,
+    /// A name is taken as it is written: `<`, `>` and quotes may be part of it (`foldl'`, `<$>`, `names<-`).
+    pub exact_names: bool,
+    /// Neighbouring definitions of one name are the clauses of one function.
+    pub joins_clauses: bool,
     /// Applied to every text before it is parsed.
     pub prepare: Option<Rewrite>,
     /// Tried in turn while a text does not parse well.
@@ -74,6 +78,8 @@ impl Grammar {
             wrappers: &[],
             leading: &[],
             nested_functions: true,
+            exact_names: false,
+            joins_clauses: false,
             prepare: None,
             rescues: &[],
         }
@@ -102,6 +108,14 @@ impl Grammar {
 
     fn rescues(self, rescues: &'static [Rescue]) -> Self {
         Grammar { rescues, ..self }
+    }
+
+    fn exact_names(self) -> Self {
+        Grammar { exact_names: true, ..self }
+    }
+
+    fn joins_clauses(self) -> Self {
+        Grammar { joins_clauses: true, ..self }
     }
 
     fn prepare(self, prepare: Rewrite) -> Self {
@@ -161,6 +175,39 @@ macro_rules! heavy {
 /// Every language, in alphabetical order.
 pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
     vec![
+        Language::files_only("Ada", &["ada", "adb", "ads"]),
+        Language::files_only("Agda", &["agda"]),
+        Language::files_only("Apex", &["apex", "cls", "trigger"]),
+        Language::files_only("AppleScript", &["applescript", "scpt"]),
+        Language::files_only("Assembly", &["asm", "s", "nasm"]),
+        Language::files_only("Astro", &["astro"]),
+        Language::files_only("AutoHotkey", &["ahk"]),
+        Language::files_only("AutoIt", &["au3"]),
+        Language::files_only("Awk", &["awk", "gawk"]),
+        Language::parsed(
+            "Bash",
+            &["sh", "bash", "zsh", "ksh", "bats", "ebuild", "eclass"],
+            Grammar::new(tree_sitter_bash::LANGUAGE, include_str!("queries/bash.scm")).exact_names(),
+        )
+        .file_names(&[
+            ".bashrc",
+            ".bash_aliases",
+            ".bash_login",
+            ".bash_logout",
+            ".bash_profile",
+            ".envrc",
+            ".profile",
+            ".zlogin",
+            ".zlogout",
+            ".zprofile",
+            ".zshenv",
+            ".zshrc",
+            "apkbuild",
+            "pkgbuild",
+        ]),
+        Language::files_only("BASIC", &["bas", "bi"]),
+        Language::files_only("Batch", &["bat", "cmd"]),
+        Language::files_only("Bicep", &["bicep"]),
         Language::parsed(
             "C",
             &["c", "h", "idc"],
@@ -183,14 +230,70 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
                 .prepare(rewrite::without_class_macros)
                 .c_family(),
         ),
+        Language::files_only("Cairo", &["cairo"]),
+        Language::files_only("Clojure", &["clj", "cljs", "cljc", "cljx", "bb"]),
+        Language::files_only("CMake", &["cmake"]).file_names(&["cmakelists.txt"]),
+        Language::files_only("COBOL", &["cob", "cbl", "cobol", "cpy"]),
+        Language::files_only("CoffeeScript", &["coffee", "litcoffee", "iced"]).file_names(&["cakefile"]),
+        Language::files_only("ColdFusion", &["cfm", "cfml", "cfc"]),
+        Language::files_only("Common Lisp", &["lisp", "lsp", "asd"]),
+        Language::files_only("Crystal", &["cr"]),
         Language::files_only("CSS", &["css", "pcss", "postcss"]),
+        Language::files_only("CUDA", &["cu", "cuh"]),
+        Language::files_only("Cython", &["pyx", "pxd", "pxi"]),
+        Language::files_only("D", &["d", "di"]),
+        Language::parsed(
+            "Dart",
+            &["dart"],
+            Grammar::new(tree_sitter_dart::LANGUAGE, include_str!("queries/dart.scm")).exact_names(),
+        ),
+        Language::files_only("Dockerfile", &["dockerfile", "containerfile"]).file_names(&[
+            "dockerfile",
+            "containerfile",
+            "dockerfile.",
+            "containerfile.",
+        ]),
+        Language::files_only("EJS", &["ejs"]),
+        Language::parsed(
+            "Elixir",
+            &["ex", "exs"],
+            Grammar::new(tree_sitter_elixir::LANGUAGE, include_str!("queries/elixir.scm")).exact_names(),
+        ),
+        Language::files_only("Elm", &["elm"]),
+        Language::files_only("Emacs Lisp", &["el"]).file_names(&[".emacs"]),
         Language::files_only("ERB", &["erb", "rhtml"]),
+        Language::files_only("Erlang", &["erl", "hrl", "escript", "xrl", "yrl"]).file_names(&["rebar.config"]),
+        Language::files_only("F#", &["fs", "fsi", "fsx"]),
+        Language::files_only("Fish", &["fish"]),
+        Language::files_only("Fortran", &["f", "f77", "f90", "f95", "f03", "f08", "for", "fpp", "ftn"]),
+        Language::files_only("GDScript", &["gd"]),
+        Language::files_only("GDShader", &["gdshader", "gdshaderinc"]),
+        Language::files_only("Gleam", &["gleam"]),
         Language::files_only(
             "GLSL",
             &["glsl", "vert", "frag", "geom", "comp", "tesc", "tese", "vsh", "fsh", "glslv", "glslf"],
         ),
         Language::parsed("Go", &["go"], Grammar::new(tree_sitter_go::LANGUAGE, include_str!("queries/go.scm"))),
+        Language::files_only("GraphQL", &["graphql", "gql", "graphqls"]),
+        Language::files_only("Groovy", &["groovy", "gradle", "gvy", "gsh"]).file_names(&["jenkinsfile"]),
+        Language::files_only("Hack", &["hack", "hhi"]),
+        Language::files_only("Haml", &["haml"]),
+        Language::files_only("Handlebars", &["handlebars", "hbs"]),
+        Language::new(
+            "Haskell",
+            &["hs", "hs-boot", "hsc"],
+            heavy!(
+                Grammar::new(tree_sitter_haskell::LANGUAGE, include_str!("queries/haskell.scm"))
+                    .exact_names()
+                    .joins_clauses()
+            ),
+        ),
+        Language::files_only("Haxe", &["hx"]),
+        Language::files_only("HCL", &["hcl", "tf", "tofu", "nomad"]),
+        Language::files_only("HLSL", &["hlsl", "hlsli", "fx", "fxh"]),
         Language::new("HTML", &["html", "htm", "xhtml", "xht", "hta"], Functions::Scripts),
+        Language::files_only("Idris", &["idr"]),
+        Language::files_only("Janet", &["janet"]),
         Language::parsed(
             "Java",
             &["java", "jav"],
@@ -212,7 +315,14 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
         .file_names(&["jakefile"]),
         Language::files_only("Jinja", &["jinja", "jinja2", "j2"]),
         Language::files_only("jq", &["jq"]),
+        Language::files_only("Jsonnet", &["jsonnet", "libsonnet"]),
+        Language::new(
+            "Julia",
+            &["jl"],
+            heavy!(Grammar::new(tree_sitter_julia::LANGUAGE, include_str!("queries/julia.scm")).exact_names()),
+        ),
         Language::new("Jupyter Notebook", &["ipynb"], Functions::Notebook),
+        Language::files_only("Just", &["just"]).file_names(&["justfile"]),
         Language::new(
             "Kotlin",
             &["kt", "kts", "ktm"],
@@ -221,8 +331,35 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
                     .rescues(&[Rescue::Rewrite(rewrite::one_line_class_headers)])
             ),
         ),
+        Language::files_only("Lean", &["lean"]),
         Language::files_only("Less", &["less"]),
         Language::files_only("Lex", &["l", "ll", "lex", "flex"]),
+        Language::files_only("Liquid", &["liquid"]),
+        Language::parsed(
+            "Lua",
+            &["lua", "rockspec", "luau"],
+            Grammar::new(tree_sitter_lua::LANGUAGE, include_str!("queries/lua.scm"))
+                .exact_names()
+                .separators(&[".", ":"])
+                .wrappers(&["variable_declaration"]),
+        ),
+        Language::files_only("Makefile", &["mk", "mak", "make"]).file_names(&[
+            "makefile",
+            "gnumakefile",
+            "makefile.am",
+            "makefile.in",
+            "kbuild",
+            "makefile.",
+        ]),
+        Language::files_only("Meson", &[]).file_names(&["meson.build", "meson_options.txt", "meson.options"]),
+        Language::files_only("Metal", &["metal"]),
+        Language::files_only("Mojo", &["mojo"]),
+        Language::files_only("Move", &["move"]),
+        Language::files_only("Mustache", &["mustache"]),
+        Language::files_only("Nim", &["nim", "nims", "nimble"]),
+        Language::files_only("Nix", &["nix"]),
+        Language::files_only("Nunjucks", &["njk"]),
+        Language::files_only("Nushell", &["nu"]),
         Language::new(
             "Objective-C",
             &["m"],
@@ -234,10 +371,28 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
             heavy!(Grammar::new(tree_sitter_objc::LANGUAGE, include_str!("queries/objc.scm")).c_family()),
         ),
         Language::new(
+            "OCaml",
+            &["ml"],
+            heavy!(Grammar::new(tree_sitter_ocaml::LANGUAGE_OCAML, include_str!("queries/ocaml.scm")).exact_names()),
+        ),
+        // A signature declares functions that are defined elsewhere.
+        Language::files_only("OCaml interface", &["mli"]),
+        Language::files_only("OpenCL", &["cl"]),
+        Language::files_only("Pascal", &["pas", "dpr", "lpr"]),
+        Language::files_only("Perl", &["pl", "pm", "t", "psgi"]).file_names(&["cpanfile"]),
+        Language::new(
             "PHP",
             &["php", "php3", "php4", "php5", "php7", "php8", "phtml", "phps", "phpt", "ctp", "inc"],
             heavy!(Grammar::new(tree_sitter_php::LANGUAGE_PHP, include_str!("queries/php.scm"))),
         ),
+        Language::files_only("PL/SQL", &["pkb", "pks", "plsql", "pls"]),
+        Language::files_only("PowerShell", &["ps1", "psm1"]),
+        Language::files_only("Prisma", &["prisma"]),
+        Language::files_only("Prolog", &["prolog"]),
+        Language::files_only("Protocol Buffers", &["proto"]),
+        Language::files_only("Pug", &["pug", "jade"]),
+        Language::files_only("Puppet", &["pp"]),
+        Language::files_only("PureScript", &["purs"]),
         Language::parsed(
             "Python",
             &["py", "pyi", "pyw", "py3", "wsgi", "gyp", "gypi", "bzl"],
@@ -245,6 +400,18 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
                 .wrappers(&["decorated_definition"]),
         )
         .file_names(&["sconstruct", "sconscript", "wscript"]),
+        Language::files_only("QML", &["qml", "qbs"]),
+        Language::parsed(
+            "R",
+            &["r"],
+            Grammar::new(tree_sitter_r::LANGUAGE, include_str!("queries/r.scm")).exact_names().separators(&["$", "@"]),
+        )
+        .file_names(&[".rprofile"]),
+        Language::files_only("Racket", &["rkt"]),
+        Language::files_only("Raku", &["raku", "rakumod", "p6", "pm6"]),
+        Language::files_only("Razor", &["cshtml", "razor"]),
+        Language::files_only("Reason", &["re", "rei"]),
+        Language::files_only("ReScript", &["res", "resi"]),
         Language::parsed(
             "Ruby",
             &["rb", "rake", "gemspec", "ru", "rbw", "rbx", "podspec", "builder", "jbuilder", "rabl", "thor", "ruby"],
@@ -268,16 +435,65 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
             "thorfile",
             "vagrantfile",
         ]),
+        Language::parsed(
+            "Rust",
+            &["rs"],
+            Grammar::new(tree_sitter_rust::LANGUAGE, include_str!("queries/rust.scm"))
+                .exact_names()
+                .leading(&["attribute_item"]),
+        ),
         Language::files_only("Sass", &["sass"]),
+        Language::new(
+            "Scala",
+            &["scala", "sc", "sbt"],
+            heavy!(Grammar::new(tree_sitter_scala::LANGUAGE, include_str!("queries/scala.scm")).exact_names()),
+        ),
+        Language::files_only("Scheme", &["scm", "ss", "sld", "sls"]),
         Language::files_only("SCSS", &["scss"]),
+        Language::files_only("Slim", &["slim"]),
+        Language::files_only("Smarty", &["tpl"]),
+        Language::files_only("Solidity", &["sol"]),
+        Language::new(
+            "SQL",
+            &["sql", "ddl", "pgsql", "psql", "tsql"],
+            heavy!(Grammar::new(tree_sitter_sequel::LANGUAGE, include_str!("queries/sql.scm")).exact_names()),
+        ),
+        Language::files_only("Standard ML", &["sml"]),
+        Language::files_only("Starlark", &["star", "bazel"]).file_names(&["build", "workspace"]),
         Language::files_only("Stylus", &["styl"]),
         Language::new("Svelte", &["svelte"], Functions::Scripts),
+        Language::new(
+            "Swift",
+            &["swift"],
+            heavy!(Grammar::new(tree_sitter_swift::LANGUAGE, include_str!("queries/swift.scm")).exact_names()),
+        ),
+        Language::files_only("SystemVerilog", &["sv", "svh"]),
+        Language::files_only("Tcl", &["tcl", "tk"]),
         Language::files_only("TeX", &["tex", "sty", "ltx", "dtx"]),
+        Language::files_only("Thrift", &["thrift"]),
         Language::parsed("TSX", &["tsx"], typescript(tree_sitter_typescript::LANGUAGE_TSX)),
+        Language::files_only("Twig", &["twig"]),
         Language::parsed("TypeScript", &["ts", "mts", "cts"], typescript(tree_sitter_typescript::LANGUAGE_TYPESCRIPT)),
+        Language::files_only("V", &["v", "vv"]),
+        Language::files_only("Vala", &["vala", "vapi"]),
+        Language::files_only("VBScript", &["vbs"]),
+        Language::files_only("Velocity", &["vm", "vtl"]),
+        Language::files_only("Verilog", &["vh"]),
+        Language::files_only("VHDL", &["vhd", "vhdl"]),
+        Language::files_only("Vim script", &["vim"]).file_names(&[".vimrc", "_vimrc", ".nvimrc", "vimrc"]),
+        Language::files_only("Visual Basic", &["vb"]),
         Language::new("Vue", &["vue"], Functions::Scripts),
+        Language::files_only("Vyper", &["vy"]),
+        Language::files_only("WebAssembly", &["wat", "wast"]),
+        Language::files_only("WGSL", &["wgsl"]),
         Language::files_only("XML", &["xml", "xsl", "xslt", "xsd", "xaml", "axaml", "xul"]),
+        Language::files_only("XQuery", &["xq", "xquery", "xqm"]),
         Language::files_only("Yacc", &["y", "yy", "yacc", "ypp"]),
+        Language::parsed(
+            "Zig",
+            &["zig"],
+            Grammar::new(tree_sitter_zig::LANGUAGE, include_str!("queries/zig.scm")).exact_names(),
+        ),
     ]
 });
 
@@ -296,10 +512,12 @@ pub fn by_name(name: &str) -> Option<&'static Language> {
 pub fn of_path(path: &str) -> Option<&'static Language> {
     let file_name = path.rsplit('/').next().unwrap_or(path).to_lowercase();
     let extension = extension(&file_name);
-    LANGUAGES.iter().find(|language| {
-        language.file_names.contains(&file_name.as_str())
-            || extension.is_some_and(|it| language.extensions.contains(&it))
-    })
+    let find = |is_it: &dyn Fn(&Language) -> bool| LANGUAGES.iter().find(|language| is_it(language));
+    find(&|language| language.file_names.contains(&file_name.as_str()))
+        .or_else(|| find(&|language| extension.is_some_and(|it| language.extensions.contains(&it))))
+        .or_else(|| {
+            find(&|language| language.file_names.iter().any(|it| it.ends_with('.') && file_name.starts_with(it)))
+        })
 }
 
 /// The language of a file by its path and, where an ending belongs to several languages, its content.
@@ -410,13 +628,31 @@ mod tests {
     fn an_ending_or_a_file_name_belongs_to_one_language() {
         let mut seen = std::collections::HashMap::new();
         for language in LANGUAGES.iter() {
-            for key in language.extensions.iter().chain(language.file_names) {
-                assert_eq!(*key, key.to_lowercase(), "{}: keys are lower case", language.name);
-                if let Some(other) = seen.insert(key, language.name) {
+            let endings = language.extensions.iter().map(|ending| format!(".{ending}"));
+            for key in endings.chain(language.file_names.iter().map(|name| name.to_string())) {
+                assert_eq!(key, key.to_lowercase(), "{}: keys are lower case", language.name);
+                if let Some(other) = seen.insert(key.clone(), language.name) {
                     panic!("`{key}` belongs to {other} and {}", language.name);
                 }
             }
         }
+    }
+
+    #[track_caller]
+    fn check_path(path: &str, expected: Option<&str>) {
+        assert_eq!(of_path(path).map(|language| language.name), expected, "{path}");
+    }
+
+    #[test]
+    fn whole_names_and_their_beginnings_decide_before_and_after_endings() {
+        check_path("deploy/Dockerfile", Some("Dockerfile"));
+        check_path("deploy/Dockerfile.cuda", Some("Dockerfile"));
+        check_path("Dockerfile.py", Some("Python"));
+        check_path("CMakeLists.txt", Some("CMake"));
+        check_path("notes.txt", None);
+        check_path("home/.bashrc", Some("Bash"));
+        check_path("src/Makefile.am", Some("Makefile"));
+        check_path("makefiles/readme", None);
     }
 
     #[test]

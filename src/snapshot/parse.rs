@@ -5,6 +5,7 @@
 //! * `@function`, `@container`: the definition; a container (a class, a trait) lends its name to what it encloses.
 //!   A function encloses too: a nested function is `outer.inner`.
 //! * `@name`: the node that holds the name, possibly written with separators (`A::b`); several are read as one name.
+//! * `@lead`: a node at which the span begins although it stands before the definition (a signature of its own).
 //! * `@receiver`: a type that is written outside the name but belongs before it (Go).
 //! * `@selector`: one of the pieces of a method's selector (Objective-C).
 //! * `(#set! name "init")`: a name that stands nowhere in the text; `(#set! name.container "")`: the enclosing
@@ -270,7 +271,11 @@ fn definitions(
         }
     }
     drop(matches);
-    definitions.found.iter_mut().for_each(|it| it.range = surroundings.extended(it.node, it.range.clone()));
+    for definition in &mut definitions.found {
+        let Range { start, end } = surroundings.extended(definition.node, definition.range.clone());
+        // Grammars of indented languages end a block where the next statement begins.
+        definition.range = start..start + text[start..end].trim_end().len();
+    }
     if gave_up { Err(budget.failure()) } else { Ok(definitions) }
 }
 
@@ -367,7 +372,7 @@ impl Definitions {
 /// The definition that a match describes.
 fn definition(grammar: &Grammar, query: &Query, found: &tree_sitter::QueryMatch, text: &str) -> Option<Definition> {
     let (mut node, mut is_function, mut selector) = (None, false, false);
-    let (mut names, mut receiver) = (Vec::new(), None);
+    let (mut names, mut receiver, mut lead) = (Vec::new(), None, None);
     for capture in found.captures {
         match query.capture_names()[capture.index as usize] {
             "function" => (node, is_function) = (Some(capture.node), true),
@@ -375,6 +380,7 @@ fn definition(grammar: &Grammar, query: &Query, found: &tree_sitter::QueryMatch,
             "name" => names.push(capture.node),
             "receiver" => receiver = Some(capture.node),
             "selector" => selector = true,
+            "lead" => lead = Some(capture.node.start_byte()),
             _ => {}
         }
     }
@@ -393,7 +399,8 @@ fn definition(grammar: &Grammar, query: &Query, found: &tree_sitter::QueryMatch,
         (!parts.is_empty()).then_some(parts).map(Some)?
     };
     let name_at = names.first().unwrap_or(&node).start_byte();
-    Some(Definition { node: node.id(), name_at, parts, range: node.byte_range(), is_function })
+    let range = lead.unwrap_or(node.start_byte())..node.end_byte();
+    Some(Definition { node: node.id(), name_at, parts, range, is_function })
 }
 
 /// The selector of an Objective-C method: its identifiers, with a colon for each parameter.
@@ -411,8 +418,11 @@ fn selector_of(method: Node, text: &str) -> String {
 
 /// The components of a name as it is written: separators taken apart, type arguments, quotes and white space removed.
 fn components(grammar: &Grammar, written: &str) -> Vec<String> {
-    let (qualifier, operator) = split_operator(written);
-    let mut plain = without_type_arguments(qualifier);
+    let (qualifier, operator) = if grammar.exact_names { (written, None) } else { split_operator(written) };
+    let mut plain = match grammar.exact_names {
+        true => qualifier.trim().trim_matches('`').to_owned(),
+        false => without_type_arguments(qualifier),
+    };
     for separator in grammar.separators {
         plain = plain.replace(separator, "\0");
     }
@@ -480,28 +490,35 @@ struct Enclosing {
     end: usize,
     path: Vec<String>,
     is_function: bool,
+    /// Index of the last function directly inside, whose next clause may follow.
+    last: Option<usize>,
 }
 
 /// Names definitions by what encloses them and keeps the functions.
 fn qualified(grammar: &Grammar, mut definitions: Vec<Definition>) -> Vec<Function> {
     definitions.sort_by_key(|it| (it.range.start, std::cmp::Reverse(it.range.end), it.name_at));
-    let mut enclosing: Vec<Enclosing> = Vec::new();
-    let mut functions = Vec::new();
+    let mut enclosing = vec![Enclosing { end: usize::MAX, path: Vec::new(), is_function: false, last: None }];
+    let mut functions: Vec<Function> = Vec::new();
     for Definition { parts, range, is_function, .. } in definitions {
         while enclosing.last().is_some_and(|it| it.end < range.end) {
             enclosing.pop();
         }
-        if enclosing.len() >= MAX_NESTING {
+        if enclosing.len() > MAX_NESTING {
             continue;
         }
-        let nests = |it: &&Enclosing| grammar.nested_functions || !(is_function && it.is_function);
-        let outer = enclosing.iter().rev().find(nests).map(|it| it.path.as_slice()).unwrap_or_default();
-        let Some(own) = parts.or_else(|| outer.last().map(|name| vec![name.clone()])) else { continue };
-        let path: Vec<String> = outer.iter().cloned().chain(own).collect();
-        if is_function {
-            functions.push(Function { name: path.join("."), range: range.clone() });
+        let nests = |it: &&mut Enclosing| grammar.nested_functions || !(is_function && it.is_function);
+        let Some(outer) = enclosing.iter_mut().rev().find(nests) else { continue };
+        let Some(own) = parts.or_else(|| outer.path.last().map(|name| vec![name.clone()])) else { continue };
+        let path: Vec<String> = outer.path.iter().cloned().chain(own).collect();
+        let name = path.join(".");
+        let earlier = outer.last.filter(|&last| grammar.joins_clauses && functions[last].name == name);
+        if let Some(earlier) = earlier {
+            functions[earlier].range.end = range.end;
+        } else if is_function {
+            outer.last = Some(functions.len());
+            functions.push(Function { name, range: range.clone() });
         }
-        enclosing.push(Enclosing { end: range.end, path, is_function });
+        enclosing.push(Enclosing { end: range.end, path, is_function, last: None });
     }
     functions
 }

@@ -1,0 +1,176 @@
+//! The JSON that commands print; its shapes are documented in the README and stable.
+
+use serde::Serialize;
+
+use crate::retriever::ranker::Parts;
+use crate::retriever::{Answer, Hit};
+use crate::snapshot::{Note, Skipped};
+use crate::types::Candidate;
+
+/// A line of `candidates --json`.
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum CandidateLine<'a> {
+    File { path: &'a str, start_line: u32, end_line: u32, language: &'a str },
+    Function { path: &'a str, function: &'a str, start_line: u32, end_line: u32, language: &'a str },
+    Skipped { path: &'a str, reason: String },
+    Note { path: &'a str, message: &'a str },
+}
+
+impl<'a> CandidateLine<'a> {
+    pub fn candidate(candidate: &'a Candidate) -> Self {
+        let (path, language) = (candidate.path(), candidate.source.language);
+        let (start_line, end_line) = (candidate.lines.start, candidate.lines.end);
+        match &candidate.name {
+            None => CandidateLine::File { path, start_line, end_line, language },
+            Some(function) => CandidateLine::Function { path, function, start_line, end_line, language },
+        }
+    }
+
+    pub fn skipped(skipped: &'a Skipped) -> Self {
+        CandidateLine::Skipped { path: &skipped.path, reason: skipped.reason.to_string() }
+    }
+
+    pub fn note(note: &'a Note) -> Self {
+        CandidateLine::Note { path: &note.path, message: &note.message }
+    }
+}
+
+/// The answer of `locate --json`.
+#[derive(Serialize)]
+pub struct Located<'a> {
+    pub files: Vec<FileHit<'a>>,
+    pub functions: Vec<FunctionHit<'a>>,
+    pub query: Query<'a>,
+    pub index: Index<'a>,
+    pub timings_ms: Timings,
+}
+
+#[derive(Serialize)]
+pub struct FileHit<'a> {
+    rank: usize,
+    path: &'a str,
+    language: &'a str,
+    score: f32,
+    scores: Scores<'a>,
+    lines: Vec<Line<'a>>,
+}
+
+#[derive(Serialize)]
+pub struct FunctionHit<'a> {
+    rank: usize,
+    path: &'a str,
+    function: &'a str,
+    start_line: u32,
+    end_line: u32,
+    language: &'a str,
+    score: f32,
+    scores: Scores<'a>,
+    lines: Vec<Line<'a>>,
+}
+
+/// The parts of a score, which is their sum, and the terms that brought most of its lexical part.
+#[derive(Serialize)]
+struct Scores<'a> {
+    lexical: f32,
+    mention: f32,
+    context: f32,
+    dense: f32,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    terms: Vec<(&'a str, f32)>,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    line: u32,
+    text: &'a str,
+}
+
+/// What was read of the issue.
+#[derive(Serialize)]
+pub struct Query<'a> {
+    pub retriever: &'a str,
+    pub mode: &'a str,
+    /// The encoder that was asked; null when none was.
+    pub model: Option<&'a str>,
+    pub images: &'a [Image],
+    /// Tokens of the issue, and how many the encoder read; null when none was asked.
+    pub tokens: Option<usize>,
+    pub tokens_used: Option<usize>,
+    pub truncated: bool,
+}
+
+#[derive(Serialize)]
+pub struct Image {
+    pub name: String,
+    pub used: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    pub width: Option<u32>,
+    pub height: Option<u32>,
+}
+
+/// What was searched.
+#[derive(Serialize)]
+pub struct Index<'a> {
+    pub commit: Option<&'a str>,
+    pub stale: bool,
+    pub files: usize,
+    pub functions: usize,
+    pub skipped: usize,
+    /// Candidates and windows that were embedded for this answer.
+    pub embedded_candidates: usize,
+    pub embedded_windows: usize,
+}
+
+#[derive(Serialize)]
+pub struct Timings {
+    pub snapshot: u64,
+    pub index: u64,
+    pub lexical: u64,
+    pub load: u64,
+    pub encoder: u64,
+    pub total: u64,
+}
+
+/// The file list of an answer.
+pub fn file_hits(answer: &Answer, explain: bool) -> Vec<FileHit<'_>> {
+    let ranked = (1..).zip(&answer.files);
+    let hits = ranked.map(|(rank, hit)| FileHit {
+        rank,
+        path: hit.candidate.path(),
+        language: hit.candidate.source.language,
+        score: hit.score,
+        scores: scores(hit, explain),
+        lines: lines(hit),
+    });
+    hits.collect()
+}
+
+/// The function list of an answer.
+pub fn function_hits(answer: &Answer, explain: bool) -> Vec<FunctionHit<'_>> {
+    let ranked = (1..).zip(&answer.functions);
+    let hits = ranked.map(|(rank, hit)| FunctionHit {
+        rank,
+        path: hit.candidate.path(),
+        function: hit.candidate.name.as_deref().unwrap_or_default(),
+        start_line: hit.candidate.lines.start,
+        end_line: hit.candidate.lines.end,
+        language: hit.candidate.source.language,
+        score: hit.score,
+        scores: scores(hit, explain),
+        lines: lines(hit),
+    });
+    hits.collect()
+}
+
+fn scores(hit: &Hit, explain: bool) -> Scores<'_> {
+    let Parts { lexical, mention, context, dense } = hit.parts;
+    let shown = if explain { hit.terms.as_slice() } else { &[] };
+    let terms = shown.iter().map(|(term, score)| (term.as_str(), *score)).collect();
+    Scores { lexical, mention, context, dense, terms }
+}
+
+fn lines(hit: &Hit) -> Vec<Line<'_>> {
+    hit.lines.iter().map(|it| Line { line: it.line, text: &it.text }).collect()
+}

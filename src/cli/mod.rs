@@ -1,0 +1,88 @@
+//! F5: the command line: flags to requests, answers to text or JSON, failures to exit codes.
+//!
+//! Exit codes: 0 done, 1 failed, 2 the command line or the issue can't be used.
+
+mod candidates;
+mod issue;
+mod json;
+mod locate;
+mod progress;
+mod terminal;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::config::{self, Settings};
+use crate::snapshot::{self, Snapshot};
+
+/// Finds the code an issue is about: a repository and an issue go in, ranked files and functions come out.
+#[derive(Debug, Parser)]
+#[command(name = "sightline", version, max_term_width = 100, disable_help_subcommand = true)]
+struct Cli {
+    /// A TOML file with settings; `configs/default.toml` of the source lists them.
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Locate(locate::Arguments),
+    Candidates(candidates::Arguments),
+}
+
+/// A failure with the exit code it gives.
+#[derive(Debug)]
+struct Failure {
+    code: u8,
+    error: anyhow::Error,
+}
+
+impl Failure {
+    /// What was asked can't be used as it is: exit code 2.
+    fn usage(error: impl Into<anyhow::Error>) -> Self {
+        Failure { code: 2, error: error.into() }
+    }
+}
+
+impl<E: Into<anyhow::Error>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Failure { code: 1, error: error.into() }
+    }
+}
+
+/// Runs the program on its command line.
+pub fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        // The reader of our output has seen enough (`| head`).
+        Err(failure) if is_broken_pipe(&failure.error) => ExitCode::SUCCESS,
+        Err(failure) => {
+            terminal::error(&format!("{:#}", failure.error));
+            ExitCode::from(failure.code)
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<(), Failure> {
+    let settings = config::load(cli.config.as_deref()).map_err(Failure::usage)?;
+    match cli.command {
+        Command::Locate(arguments) => locate::run(&arguments, &settings),
+        Command::Candidates(arguments) => candidates::run(&arguments, &settings),
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().filter_map(|it| it.downcast_ref::<io::Error>()).any(|it| it.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// Reads the repository that a command was given, with progress on a terminal.
+fn read_repository(root: &Path, revision: Option<&str>, settings: &Settings) -> Result<Snapshot, Failure> {
+    let options = snapshot::Options { max_file_bytes: settings.snapshot.max_file_bytes };
+    let bar = progress::Bar::new("reading", "files");
+    snapshot::read(root, revision, &options, &|done, total| bar.at(done, total)).map_err(Failure::from)
+}

@@ -1,0 +1,39 @@
+//! Progress on standard error, on a terminal only.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// A bar that disappears when it is dropped. Shows nothing when standard error is no terminal, or for work that is
+/// done at once.
+pub struct Bar {
+    bar: ProgressBar,
+}
+
+/// Redraws a second; a terminal over a network copes with it.
+const REDRAWS: u8 = 10;
+
+impl Bar {
+    /// A bar labelled with what is done to what ("reading", "files").
+    pub fn new(verb: &'static str, unit: &'static str) -> Self {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(REDRAWS));
+        let template = format!("{verb:>10} [{{bar:30}}] {{human_pos}}/{{human_len}} {unit}  {{eta}} left");
+        if let Ok(style) = ProgressStyle::with_template(&template) {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Bar { bar }
+    }
+
+    /// Shows how far the work is.
+    pub fn at(&self, done: usize, total: usize) {
+        self.bar.set_length(total as u64);
+        self.bar.set_position(done as u64);
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

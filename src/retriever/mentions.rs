@@ -1,0 +1,192 @@
+//! What an issue names outright: paths and file names, stack frames, identifiers in code marks.
+//!
+//! A mention is evidence only as far as it is specific: a name that many candidates share says little about each.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use crate::snapshot::language;
+use crate::types::{Candidate, IssueReport, Level};
+
+/// A file that an issue names, by a path or a part of one.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct FileMention {
+    /// Lower-case path components, last first.
+    reversed: Vec<String>,
+}
+
+/// What an issue names.
+#[derive(Debug, Default)]
+pub struct Mentions {
+    files: Vec<FileMention>,
+    /// Components of each identifier, last first, as written.
+    identifiers: Vec<Vec<String>>,
+}
+
+/// `dir/file.ext`, `C:\dir\file.ext`, `file.ext`; what follows (a line number) is not needed.
+static FILE: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?:[\w.@+~-]+[/\\]+)*[\w@+-][\w.@+-]*\.[A-Za-z]\w{0,9}"));
+/// Inline code.
+static CODE_SPAN: LazyLock<Regex> = LazyLock::new(|| pattern(r"`([^`\n]{1,200})`"));
+/// A call, anywhere: `name(`, `Class.name(`, `ns::name(`, `$this->name(`.
+static CALL: LazyLock<Regex> = LazyLock::new(|| pattern(r"([A-Za-z_]\w*(?:(?:\.|::|#|->|:)[A-Za-z_]\w*)*)\s?\("));
+/// A Python frame (`line 12, in name`) and a Ruby one (`:in 'name'`).
+static FRAME_IN: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?:, in |:in [`'])([A-Za-z_][\w.#:]*)"));
+/// An identifier, possibly qualified.
+static IDENTIFIER: LazyLock<Regex> = LazyLock::new(|| pattern(r"[A-Za-z_]\w*(?:(?:\.|::|#|->)[A-Za-z_]\w*)*"));
+
+#[expect(clippy::expect_used, reason = "the patterns are constants of this file, compiled by its tests")]
+fn pattern(text: &str) -> Regex {
+    Regex::new(text).expect("a constant pattern")
+}
+
+impl Mentions {
+    /// Reads an issue's title and body.
+    pub fn of(report: &IssueReport) -> Self {
+        let text = format!("{}\n{}", report.title, report.body);
+        let mut files: Vec<FileMention> = FILE.find_iter(&text).filter_map(|it| file_mention(it.as_str())).collect();
+        files.sort();
+        files.dedup();
+
+        let spans = CODE_SPAN.captures_iter(&text).filter_map(|it| it.get(1));
+        let in_spans = spans.flat_map(|span| IDENTIFIER.find_iter(span.as_str()).map(|it| it.as_str()));
+        let calls = CALL
+            .captures_iter(&text)
+            .chain(FRAME_IN.captures_iter(&text))
+            .filter_map(|it| it.get(1))
+            .map(|it| it.as_str());
+        let mut identifiers: Vec<Vec<String>> = in_spans.chain(calls).map(reversed_identifier).collect();
+        identifiers.sort();
+        identifiers.dedup();
+        Mentions { files, identifiers }
+    }
+
+    /// How strongly the issue names each candidate, 0 to 1: an unambiguous mention is 1, one that fits n is 1/sqrt(n).
+    pub fn strengths(&self, candidates: &[Candidate]) -> Vec<f32> {
+        let mut strengths = vec![0.0_f32; candidates.len()];
+        self.mark_files(candidates, &mut strengths);
+        self.mark_functions(candidates, &mut strengths);
+        strengths
+    }
+
+    fn mark_files(&self, candidates: &[Candidate], strengths: &mut [f32]) {
+        let mut by_name: HashMap<String, Vec<usize>> = HashMap::new();
+        for (at, candidate) in candidates.iter().enumerate().filter(|(_, it)| it.level == Level::File) {
+            let name = candidate.path().rsplit('/').next().unwrap_or_default().to_lowercase();
+            by_name.entry(name).or_default().push(at);
+        }
+        for mention in &self.files {
+            let Some(same_name) = mention.reversed.first().and_then(|it| by_name.get(it)) else { continue };
+            mark(strengths, &best(same_name, |at| shared_components(&mention.reversed, candidates[at].path())));
+        }
+    }
+
+    fn mark_functions(&self, candidates: &[Candidate], strengths: &mut [f32]) {
+        let mut by_name: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for (at, candidate) in candidates.iter().enumerate() {
+            if let Some(name) = &candidate.name {
+                by_name.entry(name.rsplit('.').next().unwrap_or(name)).or_default().push(at);
+            }
+        }
+        for mention in &self.identifiers {
+            let Some(same_name) = mention.first().and_then(|it| by_name.get(it.as_str())) else { continue };
+            let shared = |at: usize| {
+                let name = candidates[at].name.as_deref().unwrap_or_default();
+                name.rsplit('.').zip(mention).take_while(|(a, b)| a == b).count()
+            };
+            mark(strengths, &best(same_name, shared));
+        }
+    }
+}
+
+/// The candidates that share the most components with a mention.
+fn best(candidates: &[usize], shared: impl Fn(usize) -> usize) -> Vec<usize> {
+    let most = candidates.iter().map(|&it| shared(it)).max().unwrap_or(0);
+    candidates.iter().copied().filter(|&it| shared(it) == most).collect()
+}
+
+fn mark(strengths: &mut [f32], fitting: &[usize]) {
+    let strength = 1.0 / (fitting.len() as f32).sqrt();
+    for &at in fitting {
+        strengths[at] = strengths[at].max(strength);
+    }
+}
+
+fn file_mention(text: &str) -> Option<FileMention> {
+    language::of_path(text)?;
+    let reversed = text.rsplit(['/', '\\']).filter(|it| !it.is_empty() && *it != ".").map(str::to_lowercase).collect();
+    Some(FileMention { reversed })
+}
+
+fn shared_components(reversed: &[String], path: &str) -> usize {
+    path.rsplit('/').zip(reversed).take_while(|(a, b)| a.to_lowercase() == **b).count()
+}
+
+fn reversed_identifier(written: &str) -> Vec<String> {
+    let parts = written.split(|it: char| !(it.is_alphanumeric() || it == '_')).filter(|it| !it.is_empty());
+    let mut parts: Vec<String> = parts.map(str::to_owned).collect();
+    parts.reverse();
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::types::Source;
+
+    /// Strengths of `path` or `path:function` candidates under an issue body.
+    #[track_caller]
+    fn check(body: &str, expected: &[(&str, f32)]) {
+        let candidates: Vec<Candidate> = expected
+            .iter()
+            .map(|(candidate, _)| {
+                let (path, function) = candidate.split_once(':').unwrap_or((candidate, ""));
+                let source = Arc::new(Source::new(path, "Text", ""));
+                if function.is_empty() { Candidate::file(source) } else { Candidate::function(source, function, 0..0) }
+            })
+            .collect();
+        let report = IssueReport { body: body.into(), ..IssueReport::default() };
+        let strengths = Mentions::of(&report).strengths(&candidates);
+        let wanted: Vec<f32> = expected.iter().map(|it| it.1).collect();
+        assert_eq!(strengths, wanted, "{body}");
+    }
+
+    #[test]
+    fn a_path_names_its_file_and_no_other_of_that_name() {
+        check("see src/a/util.py", &[("src/a/util.py", 1.0), ("src/b/util.py", 0.0), ("src/a/other.py", 0.0)]);
+        check(r"at C:\work\src\b\util.py:12", &[("src/a/util.py", 0.0), ("src/b/util.py", 1.0)]);
+    }
+
+    #[test]
+    fn a_bare_file_name_counts_less_the_more_files_bear_it() {
+        check("in util.py", &[("a/util.py", 0.5), ("b/util.py", 0.5), ("c/util.py", 0.5), ("d/util.py", 0.5)]);
+    }
+
+    #[test]
+    fn stack_frames_name_files_and_functions() {
+        check(
+            "  File \"/usr/lib/pkg/lexer.py\", line 12, in next_token\n",
+            &[("pkg/lexer.py", 1.0), ("pkg/lexer.py:Lexer.next_token", 1.0), ("pkg/lexer.py:Lexer.peek", 0.0)],
+        );
+        check(
+            "  at com.acme.Lexer.peek(Lexer.java:32)",
+            &[
+                ("src/com/acme/Lexer.java", 1.0),
+                ("src/com/acme/Lexer.java:Lexer.peek", 1.0),
+                ("x/Other.java:Other.peek", 0.0),
+            ],
+        );
+        check("    at peek (/app/src/lexer.ts:3:4)", &[("src/lexer.ts", 1.0), ("src/lexer.ts:peek", 1.0)]);
+        check("lib/lexer.rb:9:in `peek'", &[("lib/lexer.rb", 1.0), ("lib/lexer.rb:Lexer.peek", 1.0)]);
+    }
+
+    #[test]
+    fn identifiers_in_code_marks_name_functions() {
+        check("`Lexer::peek` is slow", &[("a.cc:Lexer.peek", 1.0), ("a.cc:Parser.peek", 0.0)]);
+        check("calling peek() twice", &[("a.cc:peek", 1.0), ("a.cc:next", 0.0)]);
+        check("peek is plain prose here", &[("a.cc:peek", 0.0)]);
+    }
+}

@@ -1,0 +1,319 @@
+//! What git says: which repository a directory is in, what it tracks and ignores there, and the files of a revision.
+//!
+//! Reads only; runs no git, contacts no remote, obeys no `GIT_*` variable (a hook sets them for another repository).
+//! Knows nothing of file contents.
+
+use std::path::{Path, PathBuf};
+
+use gix::ThreadSafeRepository;
+use gix::bstr::{BStr, ByteSlice};
+use gix::glob::pattern::Case;
+use gix::index::entry::Mode;
+use gix::objs::tree::EntryKind;
+use gix::{ObjectId, Repository};
+
+use super::rules::{Rules, Verdict};
+use super::walk::{OWN_IGNORE_FILE, Scope, Tracked, joined, read_ignore_file};
+use super::{Listing, Note, SkipReason, SnapshotError, filter};
+
+/// Paths in a tree may have any length. Longer ones than any system lets a checkout have are not read.
+const PATH_BYTES: usize = 4096;
+
+/// A few objects can describe a tree of more files than there is memory for, so their paths may have so many bytes in
+/// all; the largest real trees stay below it.
+const ALL_PATH_BYTES: usize = 1 << 28;
+
+/// A `.sightlineignore` of a revision longer than this, in bytes, is not read.
+const IGNORE_FILE_BYTES: u64 = 8 << 20;
+
+/// Where the files of a snapshot are.
+pub(super) enum Place {
+    WorkTree(Scope),
+    Revision(Revision),
+}
+
+/// A commit of a repository and its source files.
+pub(super) struct Revision {
+    pub repository: ThreadSafeRepository,
+    /// Full hash; `None` of a repository without commits.
+    pub commit: Option<String>,
+    pub listing: Listing<ObjectId>,
+}
+
+/// Where to read what a user means by a directory (absolute, links resolved) and perhaps a revision.
+pub(super) fn locate(root: &Path, revision: Option<&str>) -> Result<Place, SnapshotError> {
+    let path = || root.to_path_buf();
+    let repository = match (open(root), revision) {
+        (Ok(Some(repository)), _) => repository,
+        (Ok(None), None) => return Ok(Place::WorkTree(Scope::plain())),
+        (Ok(None), Some(revision)) => {
+            return Err(SnapshotError::NotARepository { path: path(), revision: revision.to_owned() });
+        }
+        (Err(message), Some(_)) => return Err(SnapshotError::Repository { path: path(), message }),
+        (Err(message), None) => return Ok(Place::WorkTree(scope_without_git(message))),
+    };
+    let local = repository.to_thread_local();
+    match (revision, prefix(&local, root)) {
+        (Some(revision), prefix) => revision_at(repository, root, revision, prefix.as_deref().unwrap_or_default()),
+        (None, Some(prefix)) => Ok(Place::WorkTree(scope(&local, prefix))),
+        (None, None) if local.head().is_ok_and(|head| head.is_unborn()) => {
+            Ok(Place::Revision(Revision { repository, commit: None, listing: Listing::default() }))
+        }
+        (None, None) => revision_at(repository, root, "HEAD", ""),
+    }
+}
+
+/// The repository that a directory is in, or is; an error if there is one that can't be opened.
+fn open(root: &Path) -> Result<Option<ThreadSafeRepository>, String> {
+    match ThreadSafeRepository::discover_opts(root, Default::default(), open_options()) {
+        Ok(repository) => Ok(Some(repository)),
+        Err(_) if gix::discover::upwards(root).is_err() => Ok(None),
+        Err(error) => Err(one_line(&error)),
+    }
+}
+
+/// Whoever owns the repository, it is read: nothing of its configuration is run.
+fn open_options() -> gix::sec::trust::Mapping<gix::open::Options> {
+    let mut mapping: gix::sec::trust::Mapping<gix::open::Options> = Default::default();
+    let mut permissions = gix::open::Permissions::all();
+    permissions.env.git_prefix = gix::sec::Permission::Deny;
+    permissions.env.objects = gix::sec::Permission::Deny;
+    mapping.full = mapping.full.permissions(permissions);
+    mapping.reduced = mapping.reduced.permissions(permissions);
+    mapping
+}
+
+/// The first line of what an error says.
+fn one_line(error: &dyn std::fmt::Display) -> String {
+    error.to_string().lines().next().unwrap_or_default().trim_end_matches('.').to_owned()
+}
+
+/// The root relative to the top of its work tree; `None` if it is not in a work tree but in a repository's own directory.
+fn prefix(repository: &Repository, root: &Path) -> Option<String> {
+    let git_directory = repository.git_dir().canonicalize().ok()?;
+    if root.starts_with(git_directory) {
+        return None;
+    }
+    let top = repository.workdir()?.canonicalize().ok()?;
+    let components = root.strip_prefix(top).ok()?.components();
+    Some(components.map(|it| it.as_os_str().to_string_lossy()).collect::<Vec<_>>().join("/"))
+}
+
+fn scope_without_git(message: String) -> Scope {
+    let message = format!("git's index and settings are not used, because the repository can't be opened: {message}");
+    Scope { notes: vec![Note { path: ".git".to_owned(), message }], ..Scope::plain() }
+}
+
+fn scope(repository: &Repository, prefix: String) -> Scope {
+    let mut scope = Scope { prefix, ..Scope::plain() };
+    scope.rules = Rules::new(case(repository));
+    let exclude = Some(repository.common_dir().join("info").join("exclude"));
+    for file in excludes_file(repository).into_iter().chain(exclude) {
+        match read_ignore_file(&file) {
+            Ok(text) => scope.rules = scope.rules.with(&text.unwrap_or_default(), ""),
+            Err(error) => {
+                let message = format!("this ignore file is not applied: {error}");
+                scope.notes.push(Note { path: file.display().to_string(), message });
+            }
+        }
+    }
+    if let Err(message) = read_index(repository, &mut scope) {
+        let message = format!("the index can't be read, so ignored files that git tracks are left out: {message}");
+        scope.notes.push(Note { path: repository.index_path().display().to_string(), message });
+    }
+    scope
+}
+
+fn case(repository: &Repository) -> Case {
+    match repository.config_snapshot().boolean("core.ignoreCase") {
+        Some(true) => Case::Fold,
+        _ => Case::Sensitive,
+    }
+}
+
+/// The user's own ignore file: the one that is configured, or else the one that git looks for.
+fn excludes_file(repository: &Repository) -> Option<PathBuf> {
+    let configured = repository.config_snapshot().trusted_path("core.excludesFile").ok().flatten();
+    configured.or_else(|| gix::path::env::xdg_config("ignore", &mut gix::path::env::var))
+}
+
+/// Notes what git tracks below the scope's prefix.
+fn read_index(repository: &Repository, scope: &mut Scope) -> Result<(), String> {
+    let index = repository.index_or_empty().map_err(|error| one_line(&error))?;
+    let prefix = if scope.prefix.is_empty() { String::new() } else { format!("{}/", scope.prefix) };
+    let mut tracked = Tracked::default();
+    for entry in index.entries() {
+        let Some(path) = entry.path(&index).strip_prefix(prefix.as_bytes()) else { continue };
+        let Ok(path) = path.to_str() else { continue };
+        match entry.mode {
+            Mode::COMMIT => _ = scope.submodules.insert(path.to_owned()),
+            _ => tracked.insert(path.to_owned()),
+        }
+    }
+    scope.tracked = tracked;
+    Ok(())
+}
+
+fn revision_at(
+    repository: ThreadSafeRepository,
+    root: &Path,
+    revision: &str,
+    prefix: &str,
+) -> Result<Place, SnapshotError> {
+    let local = repository.to_thread_local();
+    let (commit, tree) = resolve(&local, revision).map_err(|message| SnapshotError::NoSuchRevision {
+        path: root.to_path_buf(),
+        revision: revision.to_owned(),
+        message,
+    })?;
+    let mut lister = Lister { repository: &local, prefix_bytes: 0, path_bytes: 0, listing: Listing::default() };
+    let directory = lister.descend(tree, prefix).ok_or_else(|| SnapshotError::NoSuchDirectory {
+        revision: revision.to_owned(),
+        directory: prefix.to_owned(),
+    })?;
+    lister.list(directory);
+    let listing = lister.listing;
+    Ok(Place::Revision(Revision { repository, commit: Some(commit.to_string()), listing }))
+}
+
+/// The commit that a revision names, and its tree.
+fn resolve(repository: &Repository, revision: &str) -> Result<(ObjectId, ObjectId), String> {
+    let id = repository.rev_parse_single(BStr::new(revision)).map_err(|error| one_line(&error))?;
+    let object = id.object().map_err(|error| one_line(&error))?;
+    let commit = object.peel_to_kind(gix::objs::Kind::Commit).map_err(|error| one_line(&error))?.into_commit();
+    let tree = commit.tree_id().map_err(|error| one_line(&error))?.detach();
+    Ok((commit.id, tree))
+}
+
+/// The bytes of a listed file of a revision.
+pub(super) fn load(repository: &Repository, id: ObjectId, max_bytes: u64) -> Result<Vec<u8>, SkipReason> {
+    let header = repository.try_find_header(id).map_err(unreadable)?.ok_or(SkipReason::MissingObject)?;
+    if header.size() > max_bytes {
+        return Err(SkipReason::Oversized { bytes: header.size(), limit: max_bytes });
+    }
+    let object = repository.try_find_object(id).map_err(unreadable)?.ok_or(SkipReason::MissingObject)?;
+    Ok(object.detach().data)
+}
+
+fn unreadable(error: gix::Error) -> SkipReason {
+    SkipReason::Unreadable { message: one_line(&error) }
+}
+
+/// A directory of a tree that waits to be listed.
+struct Directory {
+    /// Relative to the top; empty for the top.
+    path: String,
+    tree: ObjectId,
+    /// The rules of the directories above it.
+    rules: Rules,
+    wanted: bool,
+}
+
+/// Lists the source files of a tree. Iterative, so depth costs no stack.
+struct Lister<'a> {
+    repository: &'a Repository,
+    /// What to take off a path from the top to have one from the root.
+    prefix_bytes: usize,
+    /// Bytes of all paths so far.
+    path_bytes: usize,
+    listing: Listing<ObjectId>,
+}
+
+impl Lister<'_> {
+    /// The directory at `prefix`, under the rules of those above it; `None` if there is no such directory.
+    fn descend(&mut self, tree: ObjectId, prefix: &str) -> Option<Directory> {
+        let mut directory = Directory { path: String::new(), tree, rules: Rules::new(Case::Sensitive), wanted: false };
+        for name in prefix.split('/').filter(|it| !it.is_empty()) {
+            let tree = self.repository.find_tree(directory.tree).ok()?;
+            directory.rules = self.rules_in(&directory, &tree);
+            directory.tree = tree.find_entry(name).filter(|entry| entry.mode().is_tree())?.object_id();
+            directory.path = joined(&directory.path, name);
+        }
+        self.prefix_bytes = if prefix.is_empty() { 0 } else { prefix.len() + 1 };
+        Some(directory)
+    }
+
+    fn list(&mut self, root: Directory) {
+        let mut pending = vec![root];
+        while let Some(directory) = pending.pop() {
+            if self.path_bytes > ALL_PATH_BYTES {
+                let message = format!("the tree has more than {ALL_PATH_BYTES} bytes of paths, the rest is left out");
+                return self.skip(&directory.path, SkipReason::Unreadable { message });
+            }
+            if let Err(reason) = self.read(&directory, &mut pending) {
+                self.skip(&directory.path, reason);
+            }
+        }
+    }
+
+    fn read(&mut self, directory: &Directory, pending: &mut Vec<Directory>) -> Result<(), SkipReason> {
+        let object =
+            self.repository.try_find_object(directory.tree).map_err(unreadable)?.ok_or(SkipReason::MissingObject)?;
+        let tree = object.try_into_tree().map_err(unreadable)?;
+        let rules = self.rules_in(directory, &tree);
+        for entry in tree.iter() {
+            let entry = entry.map_err(unreadable)?;
+            let place = (entry.mode().kind(), entry.object_id());
+            self.entry(directory, &rules, entry.filename(), place, pending);
+        }
+        Ok(())
+    }
+
+    fn entry(
+        &mut self,
+        directory: &Directory,
+        rules: &Rules,
+        name: &BStr,
+        place: (EntryKind, ObjectId),
+        pending: &mut Vec<Directory>,
+    ) {
+        let (kind, id) = place;
+        let path = joined(&directory.path, &name.to_str_lossy());
+        self.path_bytes += path.len();
+        let wanted = match rules.verdict(&path, kind == EntryKind::Tree) {
+            Verdict::Ignored => return,
+            verdict => directory.wanted || verdict == Verdict::Wanted,
+        };
+        match kind {
+            _ if path.len() > PATH_BYTES => self.skip(&path, SkipReason::PathTooLong { limit: PATH_BYTES }),
+            EntryKind::Commit => self.skip(&path, SkipReason::Submodule),
+            EntryKind::Link => self.skip(&path, SkipReason::SymbolicLink),
+            EntryKind::Tree if !wanted && filter::is_vendored(&name.to_str_lossy()) => {
+                self.skip(&path, SkipReason::Vendored)
+            }
+            _ if name.to_str().is_err() => self.unnameable(&path, kind),
+            EntryKind::Tree => pending.push(Directory { path, tree: id, rules: rules.clone(), wanted }),
+            EntryKind::Blob | EntryKind::BlobExecutable => self.listing.file(self.from_root(&path), wanted, id),
+        }
+    }
+
+    /// A name that is not UTF-8 can't be given back to anyone, so only that it exists is told.
+    fn unnameable(&mut self, path: &str, kind: EntryKind) {
+        if kind == EntryKind::Tree || super::language::of_path(path).is_some() {
+            self.skip(path, SkipReason::PathNotUtf8);
+        }
+    }
+
+    /// The directory's rules and those of the ignore file that lies in it.
+    fn rules_in(&mut self, directory: &Directory, tree: &gix::Tree) -> Rules {
+        let Some(entry) = tree.find_entry(OWN_IGNORE_FILE).filter(|it| it.mode().is_blob()) else {
+            return directory.rules.clone();
+        };
+        match load(self.repository, entry.object_id(), IGNORE_FILE_BYTES) {
+            Ok(file) => directory.rules.with(&file, &directory.path),
+            Err(reason) => {
+                let message = format!("this ignore file is not applied: {reason}");
+                self.listing.notes.push(Note { path: joined(&directory.path, OWN_IGNORE_FILE), message });
+                directory.rules.clone()
+            }
+        }
+    }
+
+    fn skip(&mut self, path: &str, reason: SkipReason) {
+        self.listing.skip(self.from_root(path), reason);
+    }
+
+    fn from_root(&self, path: &str) -> String {
+        path.get(self.prefix_bytes..).unwrap_or_default().to_owned()
+    }
+}
