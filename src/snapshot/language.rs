@@ -9,7 +9,7 @@ use std::sync::{LazyLock, OnceLock};
 use tree_sitter::{Query, QueryError};
 use tree_sitter_language::LanguageFn;
 
-use super::c_family;
+use super::{c_family, directives};
 
 /// A row of the table.
 pub struct Language {
@@ -100,6 +100,11 @@ impl Grammar {
 
     fn joins_clauses(self) -> Self {
         Grammar { joins_clauses: true, ..self }
+    }
+
+    /// A preprocessor's directives may stand anywhere; the parser reads all branches.
+    fn all_branches(self) -> Self {
+        Grammar { prepare: Some(directives::without_directives), rescue: Some(directives::as_written), ..self }
     }
 
     fn prepare(self, prepare: Rewrite) -> Self {
@@ -259,6 +264,7 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
                 Grammar::new(tree_sitter_haskell::LANGUAGE, include_str!("queries/haskell.scm"))
                     .exact_names()
                     .joins_clauses()
+                    .all_branches()
             ),
         ),
         Language::files_only("Haxe", &["hx"]),
@@ -433,7 +439,7 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
         Language::new(
             "Swift",
             &["swift"],
-            heavy!(Grammar::new(tree_sitter_swift::LANGUAGE, include_str!("queries/swift.scm")).exact_names()),
+            heavy!(Grammar::new(tree_sitter_swift::LANGUAGE, include_str!("queries/swift.scm")).exact_names().all_branches()),
         ),
         Language::files_only("SystemVerilog", &["sv", "svh"]),
         Language::files_only("Tcl", &["tcl", "tk"]),

@@ -4,6 +4,7 @@
 //! only in part is in [`Snapshot::notes`]; neither ends the run. Knows nothing of retrieval, models or output formats.
 
 mod c_family;
+mod directives;
 mod filter;
 mod git;
 pub mod language;
