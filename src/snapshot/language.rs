@@ -4,12 +4,13 @@
 //! `tests/fixtures/languages/`. Endings follow GitHub's linguist. Data (JSON, YAML) and prose (Markdown) are not source.
 //! Knows nothing of repositories: which files are looked at, and which are generated or vendored, is decided elsewhere.
 
+use std::collections::BTreeSet;
 use std::sync::{LazyLock, OnceLock};
 
 use tree_sitter::{Query, QueryError};
 use tree_sitter_language::LanguageFn;
 
-use super::rewrite;
+use super::{directives, rewrite};
 
 /// A row of the table.
 pub struct Language {
@@ -118,6 +119,11 @@ impl Grammar {
         Grammar { joins_clauses: true, ..self }
     }
 
+    /// A preprocessor's directives may stand anywhere; the parser reads all branches.
+    fn all_branches(self) -> Self {
+        self.prepare(directives::without_directives).rescues(&[Rescue::Rewrite(directives::as_written)])
+    }
+
     fn prepare(self, prepare: Rewrite) -> Self {
         Grammar { prepare: Some(prepare), ..self }
     }
@@ -135,13 +141,23 @@ impl Grammar {
     fn whole_query_text(&self) -> String {
         let wrappers = self.wrappers.iter().map(|kind| format!("({kind} (_) @wrapped) @{WRAPPER}\n"));
         let leading = self.leading.iter().map(|kind| format!("(({kind}) @{LEADING} . (_) @led)\n"));
-        std::iter::once(self.query_text.to_owned()).chain(wrappers).chain(leading).collect()
+        let comments = self.comment_kinds().into_iter().map(|kind| format!("(({kind}) @{COMMENT} . (_) @led)\n"));
+        std::iter::once(self.query_text.to_owned()).chain(wrappers).chain(leading).chain(comments).collect()
+    }
+
+    /// The kinds of comments that may stand between a definition and what leads it.
+    fn comment_kinds(&self) -> BTreeSet<&'static str> {
+        let language = self.language();
+        let ids = (0..language.node_kind_count() as u16).filter(|&id| language.node_kind_is_named(id));
+        let visible = ids.filter(|&id| language.node_kind_is_visible(id) && !self.leading.is_empty());
+        visible.filter_map(|id| language.node_kind_for_id(id)).filter(|kind| kind.ends_with("comment")).collect()
     }
 }
 
-/// Captures of a node's wrapper and of the sibling that leads it.
+/// Captures of a node's wrapper, of the sibling that leads it and of a comment before it.
 pub(super) const WRAPPER: &str = "wrapper";
 pub(super) const LEADING: &str = "leading";
+pub(super) const COMMENT: &str = "comment";
 
 impl Language {
     fn new(name: &'static str, extensions: &'static [&'static str], functions: Functions) -> Self {
@@ -286,6 +302,7 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
                 Grammar::new(tree_sitter_haskell::LANGUAGE, include_str!("queries/haskell.scm"))
                     .exact_names()
                     .joins_clauses()
+                    .all_branches()
             ),
         ),
         Language::files_only("Haxe", &["hx"]),
@@ -465,7 +482,11 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
         Language::new(
             "Swift",
             &["swift"],
-            heavy!(Grammar::new(tree_sitter_swift::LANGUAGE, include_str!("queries/swift.scm")).exact_names()),
+            heavy!(
+                Grammar::new(tree_sitter_swift::LANGUAGE, include_str!("queries/swift.scm"))
+                    .exact_names()
+                    .all_branches()
+            ),
         ),
         Language::files_only("SystemVerilog", &["sv", "svh"]),
         Language::files_only("Tcl", &["tcl", "tk"]),

@@ -6,6 +6,7 @@
 pub mod language;
 pub mod parse;
 
+mod directives;
 mod filter;
 mod git;
 mod notebook;

@@ -21,7 +21,7 @@ use std::ops::{ControlFlow, Range};
 
 use tree_sitter::{Node, ParseOptions, Parser, Query, QueryCursor, QueryCursorOptions, StreamingIterator, Tree};
 
-use super::language::{self, Functions, Grammar, LEADING, Language, Rescue, WRAPPER};
+use super::language::{self, COMMENT, Functions, Grammar, LEADING, Language, Rescue, WRAPPER};
 use super::{notebook, scripts};
 use crate::types::Source;
 
@@ -284,18 +284,20 @@ fn definitions(
 #[derive(Default)]
 struct Surroundings {
     wrappers: HashMap<usize, (usize, Range<usize>)>,
-    leading: HashMap<usize, (usize, Range<usize>)>,
+    /// The sibling before a node, and where it begins if it belongs to the node: a comment does not.
+    before: HashMap<usize, (usize, Option<usize>)>,
 }
 
 impl Surroundings {
     fn add(&mut self, query: &Query, found: &tree_sitter::QueryMatch) {
         let [outer, inner] = found.captures else { return };
-        let map = match query.capture_names()[outer.index as usize] {
-            WRAPPER => &mut self.wrappers,
-            LEADING => &mut self.leading,
-            _ => return,
-        };
-        map.insert(inner.node.id(), (outer.node.id(), outer.node.byte_range()));
+        let (outer_id, range) = (outer.node.id(), outer.node.byte_range());
+        match query.capture_names()[outer.index as usize] {
+            WRAPPER => drop(self.wrappers.insert(inner.node.id(), (outer_id, range))),
+            LEADING => drop(self.before.insert(inner.node.id(), (outer_id, Some(range.start)))),
+            COMMENT => drop(self.before.insert(inner.node.id(), (outer_id, None))),
+            _ => {}
+        }
     }
 
     /// The range of a node with its wrappers and what leads it.
@@ -303,8 +305,9 @@ impl Surroundings {
         while let Some((wrapper, wider)) = self.wrappers.get(&node) {
             (node, range) = (*wrapper, wider.clone());
         }
-        while let Some((before, leading)) = self.leading.get(&node) {
-            (node, range.start) = (*before, leading.start);
+        while let Some((before, start)) = self.before.get(&node) {
+            node = *before;
+            range.start = start.unwrap_or(range.start);
         }
         range
     }
@@ -521,4 +524,155 @@ fn qualified(grammar: &Grammar, mut definitions: Vec<Definition>) -> Vec<Functio
         enclosing.push(Enclosing { end: range.end, path, is_function, last: None });
     }
     functions
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/languages");
+
+    fn read_text(path: &Path) -> String {
+        fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+
+    /// The source fixtures, without their lists of expected functions.
+    fn fixtures() -> Vec<PathBuf> {
+        let entries = fs::read_dir(FIXTURES).expect("the folder of fixtures");
+        let paths = entries.map(|entry| entry.expect("an entry of the folder").path());
+        let mut sources: Vec<PathBuf> =
+            paths.filter(|path| path.extension().is_none_or(|it| it != "expected")).collect();
+        sources.sort();
+        sources
+    }
+
+    fn extract_as(path: &str, text: String) -> Extracted {
+        let language = language::detect(path, &text).or_else(|| language::of_path(path));
+        extract(path, language.unwrap_or_else(|| panic!("{path} has no language")), text)
+    }
+
+    /// One line for each function: `start-end qualified.name`.
+    fn listed(extracted: &Extracted) -> String {
+        let line = |it: &Function| {
+            let lines = extracted.source.lines_of(it.range.clone());
+            format!("{}-{} {}\n", lines.start, lines.end, it.name)
+        };
+        extracted.functions.iter().map(line).collect()
+    }
+
+    #[track_caller]
+    fn check(path: &str, text: &str, expected: &str) {
+        assert_eq!(listed(&extract_as(path, text.to_owned())), expected, "{path}: {text}");
+    }
+
+    #[test]
+    #[cfg(feature = "heavy-grammars")]
+    fn fixtures_give_exactly_the_expected_functions() {
+        let sources = fixtures();
+        assert!(sources.len() > 25, "only {} fixtures in {FIXTURES}", sources.len());
+        for path in sources {
+            let expected = read_text(&PathBuf::from(format!("{}.expected", path.display())));
+            let text = read_text(&path).replace("\r\n", "\n");
+            let extracted = extract_as(&path.to_string_lossy(), text);
+            assert_eq!(listed(&extracted), expected, "{}", path.display());
+            assert_eq!(extracted.note, None, "{}", path.display());
+        }
+    }
+
+    #[test]
+    fn operators_are_named_as_they_are_called() {
+        let named = |written: &str| {
+            let grammar = match &language::by_name("C++").expect("a row").functions {
+                Functions::Grammar(grammar) => components(grammar, written).join("."),
+                _ => panic!("C++ has a grammar"),
+            };
+            grammar
+        };
+        for (written, expected) in [
+            ("A<B<int>, C>::f", "A.f"),
+            ("A::operator bool() const", "A.operator bool"),
+            ("operator ()", "operator()"),
+            ("A<T>::operator <<", "A.operator<<"),
+            ("operator new[]", "operator new[]"),
+            ("operatorName", "operatorName"),
+            ("my_operator", "my_operator"),
+        ] {
+            assert_eq!(named(written), expected, "{written}");
+        }
+    }
+
+    #[test]
+    fn functions_are_found_beside_what_is_too_deep_or_too_broken() {
+        check(
+            "a.cpp",
+            &format!("int a() {{}}\n\nint t[] = {{{}0}};\n\nint b() {{}}\n", "1 + ".repeat(15_512)),
+            "1-1 a\n5-5 b\n",
+        );
+        let nested = format!("def a(): pass\n\nx = {}\n\ndef b(): pass\n", "(".repeat(20_000));
+        check("a.py", &nested, "1-1 a\n5-5 b\n");
+    }
+
+    #[test]
+    fn a_zero_byte_is_no_end() {
+        check("a.ts", "const a = `\0`;\nfunction b() {}\n", "2-2 b\n");
+    }
+
+    #[test]
+    fn a_million_bytes_on_one_line_are_read() {
+        let text = format!("function a() {{ return [{}]; }} function b() {{}}", "1,".repeat(500_000));
+        check("a.js", &text, "1-1 a\n1-1 b\n");
+    }
+
+    /// Ranges are in order, within the text and on character boundaries.
+    fn assert_sound(path: &str, text: String) {
+        let extracted = extract_as(path, text);
+        let content = &extracted.source.content;
+        let mut last = 0;
+        for function in &extracted.functions {
+            assert!(content.get(function.range.clone()).is_some_and(|it| !it.is_empty()), "{path}: {function:?}");
+            assert!(function.range.start >= last, "{path}: {function:?}");
+            last = function.range.start;
+        }
+    }
+
+    fn with_replaced(bytes: &[u8], at: usize, length: usize, with: &[u8], times: usize) -> String {
+        let at = at % (bytes.len() + 1);
+        let end = (at + length).min(bytes.len());
+        let mut changed = bytes[..at].to_vec();
+        changed.extend(with.repeat(times));
+        changed.extend(&bytes[end..]);
+        String::from_utf8_lossy(&changed).into_owned()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+        #[test]
+        fn any_bytes_are_a_source(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+            for row in language::LANGUAGES.iter() {
+                let text = String::from_utf8_lossy(&bytes).into_owned();
+                if let Some(extension) = row.extensions.first() {
+                    assert_sound(&format!("a.{extension}"), text);
+                }
+            }
+        }
+
+        #[test]
+        fn any_change_of_a_source_is_a_source(
+            at in any::<usize>(),
+            length in 0..80usize,
+            with in proptest::collection::vec(prop_oneof![any::<u8>(), Just(b'('), Just(b'{'), Just(b'"'), Just(b'\n')], 0..4),
+            times in 0..300usize,
+        ) {
+            for path in fixtures() {
+                let bytes = fs::read(&path).expect("a fixture");
+                assert_sound(&path.to_string_lossy(), with_replaced(&bytes, at, length, &with, times));
+            }
+        }
+    }
 }
