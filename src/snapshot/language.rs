@@ -345,7 +345,7 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
             &["kt", "kts", "ktm"],
             heavy!(
                 Grammar::new(tree_sitter_kotlin_ng::LANGUAGE, include_str!("queries/kotlin.scm"))
-                    .rescues(&[Rescue::Rewrite(rewrite::one_line_class_headers)])
+                    .rescues(&[Rescue::Rewrite(rewrite::plainer_kotlin)])
             ),
         ),
         Language::files_only("Lean", &["lean"]),

@@ -8,7 +8,9 @@
 
 (function_declaration name: (_) @name) @function
 (generator_function_declaration name: (_) @name) @function
-(method_definition name: (_) @name) @function
+; A statement is taken for a method where the text around it does not parse.
+((method_definition name: (_) @name) @function
+  (#not-any-of? @name "if" "for" "while" "switch" "catch" "with"))
 
 (variable_declarator
   name: (identifier) @name
