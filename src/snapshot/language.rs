@@ -4,12 +4,13 @@
 //! `tests/fixtures/languages/`. Endings follow GitHub's linguist. Data (JSON, YAML) and prose (Markdown) are not source.
 //! Knows nothing of repositories: which files are looked at, and which are generated or vendored, is decided elsewhere.
 
+use std::collections::BTreeSet;
 use std::sync::{LazyLock, OnceLock};
 
 use tree_sitter::{Query, QueryError};
 use tree_sitter_language::LanguageFn;
 
-use super::c_family;
+use super::{directives, rewrite};
 
 /// A row of the table.
 pub struct Language {
@@ -35,7 +36,15 @@ pub enum Functions {
 }
 
 /// Makes a text easier to parse without moving a byte of it; `None` when there is nothing to do.
-type Rewrite = fn(&str) -> Option<String>;
+pub type Rewrite = fn(&str) -> Option<String>;
+
+/// What to try with a text that does not parse well. The readings are put together.
+pub enum Rescue {
+    /// The text, rewritten.
+    Rewrite(Rewrite),
+    /// The grammar of another row.
+    Language(&'static str),
+}
 
 /// How definitions are found in a syntax tree and named.
 pub struct Grammar {
@@ -56,8 +65,8 @@ pub struct Grammar {
     pub joins_clauses: bool,
     /// Applied to every text before it is parsed.
     pub prepare: Option<Rewrite>,
-    /// Applied to a text that did not parse well, for a second reading.
-    pub rescue: Option<Rewrite>,
+    /// Tried in turn while a text does not parse well.
+    pub rescues: &'static [Rescue],
 }
 
 impl Grammar {
@@ -73,7 +82,7 @@ impl Grammar {
             exact_names: false,
             joins_clauses: false,
             prepare: None,
-            rescue: None,
+            rescues: &[],
         }
     }
 
@@ -91,7 +100,15 @@ impl Grammar {
 
     /// Functions do not nest, and the preprocessor may stand between the parser and the braces.
     fn c_family(self) -> Self {
-        Grammar { nested_functions: false, rescue: Some(c_family::one_configuration), ..self }
+        self.rescues(&[Rescue::Rewrite(rewrite::one_configuration)]).without_nested_functions()
+    }
+
+    fn without_nested_functions(self) -> Self {
+        Grammar { nested_functions: false, ..self }
+    }
+
+    fn rescues(self, rescues: &'static [Rescue]) -> Self {
+        Grammar { rescues, ..self }
     }
 
     fn exact_names(self) -> Self {
@@ -100,6 +117,11 @@ impl Grammar {
 
     fn joins_clauses(self) -> Self {
         Grammar { joins_clauses: true, ..self }
+    }
+
+    /// A preprocessor's directives may stand anywhere; the parser reads all branches.
+    fn all_branches(self) -> Self {
+        self.prepare(directives::without_directives).rescues(&[Rescue::Rewrite(directives::as_written)])
     }
 
     fn prepare(self, prepare: Rewrite) -> Self {
@@ -112,9 +134,30 @@ impl Grammar {
 
     /// The compiled query; compiled at first use because the large grammars take milliseconds.
     pub(super) fn query(&self) -> Result<&Query, &QueryError> {
-        self.query.get_or_init(|| Query::new(&self.language(), self.query_text)).as_ref()
+        self.query.get_or_init(|| Query::new(&self.language(), &self.whole_query_text())).as_ref()
+    }
+
+    /// The query for definitions, and what is needed to tell their wrappers and what leads them.
+    fn whole_query_text(&self) -> String {
+        let wrappers = self.wrappers.iter().map(|kind| format!("({kind} (_) @wrapped) @{WRAPPER}\n"));
+        let leading = self.leading.iter().map(|kind| format!("(({kind}) @{LEADING} . (_) @led)\n"));
+        let comments = self.comment_kinds().into_iter().map(|kind| format!("(({kind}) @{COMMENT} . (_) @led)\n"));
+        std::iter::once(self.query_text.to_owned()).chain(wrappers).chain(leading).chain(comments).collect()
+    }
+
+    /// The kinds of comments that may stand between a definition and what leads it.
+    fn comment_kinds(&self) -> BTreeSet<&'static str> {
+        let language = self.language();
+        let ids = (0..language.node_kind_count() as u16).filter(|&id| language.node_kind_is_named(id));
+        let visible = ids.filter(|&id| language.node_kind_is_visible(id) && !self.leading.is_empty());
+        visible.filter_map(|id| language.node_kind_for_id(id)).filter(|kind| kind.ends_with("comment")).collect()
     }
 }
+
+/// Captures of a node's wrapper, of the sibling that leads it and of a comment before it.
+pub(super) const WRAPPER: &str = "wrapper";
+pub(super) const LEADING: &str = "leading";
+pub(super) const COMMENT: &str = "comment";
 
 impl Language {
     fn new(name: &'static str, extensions: &'static [&'static str], functions: Functions) -> Self {
@@ -200,7 +243,7 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
             Grammar::new(tree_sitter_cpp::LANGUAGE, include_str!("queries/cpp.scm"))
                 .separators(&["::"])
                 .wrappers(&["template_declaration"])
-                .prepare(c_family::without_class_macros)
+                .prepare(rewrite::without_class_macros)
                 .c_family(),
         ),
         Language::files_only("Cairo", &["cairo"]),
@@ -259,6 +302,7 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
                 Grammar::new(tree_sitter_haskell::LANGUAGE, include_str!("queries/haskell.scm"))
                     .exact_names()
                     .joins_clauses()
+                    .all_branches()
             ),
         ),
         Language::files_only("Haxe", &["hx"]),
@@ -281,7 +325,9 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
                 concat!(include_str!("queries/ecmascript.scm"), include_str!("queries/javascript.scm")),
             )
             .wrappers(&["export_statement"])
-            .leading(&["decorator"]),
+            .leading(&["decorator"])
+            // Flow's type annotations are near to TypeScript's.
+            .rescues(&[Rescue::Language("TSX")]),
         )
         .file_names(&["jakefile"]),
         Language::files_only("Jinja", &["jinja", "jinja2", "j2"]),
@@ -297,7 +343,10 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
         Language::new(
             "Kotlin",
             &["kt", "kts", "ktm"],
-            heavy!(Grammar::new(tree_sitter_kotlin_ng::LANGUAGE, include_str!("queries/kotlin.scm"))),
+            heavy!(
+                Grammar::new(tree_sitter_kotlin_ng::LANGUAGE, include_str!("queries/kotlin.scm"))
+                    .rescues(&[Rescue::Rewrite(rewrite::plainer_kotlin)])
+            ),
         ),
         Language::files_only("Lean", &["lean"]),
         Language::files_only("Less", &["less"]),
@@ -433,7 +482,11 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
         Language::new(
             "Swift",
             &["swift"],
-            heavy!(Grammar::new(tree_sitter_swift::LANGUAGE, include_str!("queries/swift.scm")).exact_names()),
+            heavy!(
+                Grammar::new(tree_sitter_swift::LANGUAGE, include_str!("queries/swift.scm"))
+                    .exact_names()
+                    .all_branches()
+            ),
         ),
         Language::files_only("SystemVerilog", &["sv", "svh"]),
         Language::files_only("Tcl", &["tcl", "tk"]),

@@ -6,10 +6,11 @@
 pub mod language;
 pub mod parse;
 
-mod c_family;
+mod directives;
 mod filter;
 mod git;
 mod notebook;
+mod rewrite;
 mod rules;
 mod scripts;
 mod text;

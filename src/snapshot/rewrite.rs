@@ -1,7 +1,7 @@
-//! C and C++ as their parsers can read them: what the preprocessor would have removed is blanked, byte by byte.
+//! Source as its parser can read it: what a grammar stumbles over is blanked or joined, byte by byte.
 //!
-//! The grammars know declarations, not macros. Nothing is expanded here and no macro's meaning is known; names and
-//! positions stay what they are, because a blanked text has every other byte in its place.
+//! For C and C++ that is what the preprocessor would have removed, for Kotlin a line break. Nothing is expanded and no
+//! macro's meaning is known here; names and positions stay what they are, because every other byte keeps its place.
 
 /// Blanks the export macro of `class EXPORT Name {`, which a parser takes for a function `Name`; `None` when there is none.
 pub fn without_class_macros(text: &str) -> Option<String> {
@@ -128,4 +128,109 @@ fn braces(line: &str) -> i64 {
 
 fn blanked(line: &str) -> String {
     line.bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }).collect()
+}
+
+/// Takes away what the Kotlin grammar does not know: the line breaks of `class Name⏎@Inject⏎internal constructor(`, where
+/// it would end the class at the first line, and the last comma of `A,⏎B,⏎-> {`. `None` when there are none.
+pub fn plainer_kotlin(text: &str) -> Option<String> {
+    let mut bytes = text.as_bytes().to_vec();
+    for (at, _) in text.match_indices("class ").filter(|&(at, _)| !text[..at].ends_with(is_word)) {
+        let Some((_, name_end)) = word_after(text, at + "class".len()) else { continue };
+        if let Some(end) = header_end(text, name_end) {
+            bytes[name_end..end].iter_mut().filter(|byte| **byte == b'\n').for_each(|byte| *byte = b' ');
+        }
+    }
+    for (at, _) in text.match_indices("->") {
+        let before = text[..at].trim_end();
+        if before.ends_with(',') {
+            bytes[before.len() - 1] = b' ';
+        }
+    }
+    String::from_utf8(bytes).ok().filter(|plainer| plainer != text)
+}
+
+/// Where the keyword `constructor` stands that belongs to a class whose name ends at `at`.
+fn header_end(text: &str, at: usize) -> Option<usize> {
+    let mut at = skip_brackets(text, at, '<', '>');
+    loop {
+        let annotation = text[at..].trim_start().starts_with('@');
+        let from = if annotation { at + text[at..].find('@')? + 1 } else { at };
+        let (start, mut end) = word_after(text, from)?;
+        if annotation {
+            while text[end..].starts_with(['.', ':']) {
+                end = word_after(text, end + 1)?.1;
+            }
+            end = skip_brackets(text, end, '(', ')');
+        }
+        match &text[start..end] {
+            "constructor" if !annotation => return Some(start),
+            "private" | "internal" | "protected" | "public" => at = end,
+            _ if annotation => at = end,
+            _ => return None,
+        }
+    }
+}
+
+/// The byte after a bracketed text that begins at `at`; `at` when none begins there or it does not end.
+fn skip_brackets(text: &str, at: usize, open: char, close: char) -> usize {
+    let mut depth = 0usize;
+    for (offset, character) in text[at..].char_indices() {
+        if character == open {
+            depth += 1;
+        } else if character == close {
+            depth = depth.saturating_sub(1);
+        }
+        if depth == 0 {
+            return if offset == 0 { at } else { at + offset + close.len_utf8() };
+        }
+    }
+    at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `expected` is the text after the rewriting, in which a blanked byte is a space.
+    #[track_caller]
+    fn check(rewrite: fn(&str) -> Option<String>, text: &str, expected: Option<&str>) {
+        let rewritten = rewrite(text);
+        assert_eq!(rewritten.as_deref(), expected, "{text}");
+        assert!(rewritten.is_none_or(|it| it.len() == text.len()), "{text}");
+    }
+
+    #[test]
+    fn the_export_macro_of_a_class_is_blanked() {
+        let check = |text, expected| check(without_class_macros, text, expected);
+        check("class API Foo {", Some("class     Foo {"));
+        check("struct X_API Foo final : Bar {", Some("struct       Foo final : Bar {"));
+        check("class Foo {", None);
+        check("class FOO {", None);
+        check("struct FOO bar = {", None);
+        check("subclass API Foo {", None);
+        check("class API Foo::Bar", None);
+        check("class", None);
+    }
+
+    #[test]
+    fn one_branch_of_an_unbalanced_conditional_is_left() {
+        let check = |text, expected| check(one_configuration, text, expected);
+        check("int a;\n", None);
+        check("#if A\nif (a) {\n#else\nif (b) {\n#endif\n}\n", Some("     \nif (a) {\n     \n        \n      \n}\n"));
+        check("#if A\nf();\n#else\ng();\n#endif\n", Some("     \nf();\n     \ng();\n      \n"));
+        check("#define A {\\\n x\ny\n", Some("           \n  \ny\n"));
+        check("#if A\nc = '{';\ns = \"}\\\"\";\n#endif\n", Some("     \nc = '{';\ns = \"}\\\"\";\n      \n"));
+        check("#endif\n#else\n", Some("      \n     \n"));
+        check("#if A\né {\n#else\né\n#endif\n", Some("     \né {\n     \n  \n      \n"));
+    }
+
+    #[test]
+    fn kotlin_is_made_plainer() {
+        let check = |text, expected| check(plainer_kotlin, text, expected);
+        check("class A\n@Inject\ninternal constructor(", Some("class A @Inject internal constructor("));
+        check("class A<T : B<C>>\n@a.B(x)\nconstructor(", Some("class A<T : B<C>> @a.B(x) constructor("));
+        check("class A\n\nfun b() {}", None);
+        check("A,\nB,\n-> {", Some("A,\nB \n-> {"));
+        check("class ", None);
+    }
 }
