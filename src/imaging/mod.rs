@@ -39,6 +39,8 @@ pub enum ImageError {
     TooManyBytes { bytes: u64, limit: u64 },
     #[error("it has {width} x {height} pixels, more than the limit of {limit}: shrink it or raise `images.max_pixels`")]
     TooManyPixels { width: u32, height: u32, limit: u64 },
+    #[error("decoding it would take more memory than the limit of {limit} pixels allows: shrink it or raise `images.max_pixels`")]
+    TooMuchMemory { limit: u64 },
     #[error("its format is not known: attach a PNG, JPEG, WebP, GIF or BMP file")]
     UnknownFormat,
     #[error("it is damaged or cut short ({source}): attach the original file")]
@@ -56,7 +58,10 @@ pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Picture, ImageError> {
     if bytes.len() as u64 > limits.max_bytes {
         return Err(ImageError::TooManyBytes { bytes: bytes.len() as u64, limit: limits.max_bytes });
     }
-    let damaged = |source| ImageError::Damaged { source };
+    let damaged = |source| match source {
+        image::ImageError::Limits(_) => ImageError::TooMuchMemory { limit: limits.max_pixels },
+        source => ImageError::Damaged { source },
+    };
     let mut reader = ImageReader::new(Cursor::new(bytes))
         .with_guessed_format()
         .map_err(|error| damaged(image::ImageError::IoError(error)))?;
@@ -133,7 +138,7 @@ mod tests {
     #[test]
     fn sizes_are_refused_on_the_header() {
         check_refused(&header_only_png(100_000, 100_000), "pixels, more than the limit");
-        check_refused(&header_only_png(8_000_000, 0x7fff_ffff), "more than the limit");
+        check_refused(&header_only_png(8_000_000, 0x7fff_ffff), "more memory than the limit");
         check_refused(&vec![0; (LIMITS.max_bytes + 1) as usize], "bytes, more than the limit");
     }
 

@@ -130,7 +130,10 @@ fn comment(line: &str) -> Option<&str> {
     let line = line.trim();
     let signs = ["//", "/*", "*", "#", "--", ";", "<!--", "%", "(*", "{-", "\"\"\"", "'''"];
     signs.iter().find_map(|sign| line.strip_prefix(sign)).map(|rest| {
-        rest.trim_start_matches(['/', '*', '#', '-', ';', '%', '!']).trim_end_matches(['/', '*', '-', '>']).trim()
+        rest.trim_start_matches(['/', '*', '#', '-', ';', '%', '!'])
+            .trim_end_matches("*/")
+            .trim_end_matches("-->")
+            .trim()
     })
 }
 
@@ -191,7 +194,7 @@ mod tests {
         check_bytes(&b"some words\0\0\0\x01\x02".repeat(1000), Some(SkipReason::Binary));
         // A linear congruential generator stands in for compressed data: every byte equally likely.
         let mut state = 1u32;
-        let noise: Vec<u8> = std::iter::repeat_with(|| {
+        let noise = std::iter::repeat_with(|| {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             (state >> 24) as u8
         });

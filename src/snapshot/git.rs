@@ -20,8 +20,8 @@ use super::{Listing, Note, SkipReason, SnapshotError, filter};
 const PATH_BYTES: usize = 4096;
 
 /// A few objects can describe a tree of more files than there is memory for, so their paths may have so many bytes in
-/// all; the largest real trees have a tenth of it.
-const ALL_PATH_BYTES: usize = 1 << 30;
+/// all; the largest real trees stay below it.
+const ALL_PATH_BYTES: usize = 1 << 28;
 
 /// A `.sightlineignore` of a revision longer than this, in bytes, is not read.
 const IGNORE_FILE_BYTES: u64 = 8 << 20;

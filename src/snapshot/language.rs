@@ -602,9 +602,10 @@ mod tests {
     fn an_ending_or_a_file_name_belongs_to_one_language() {
         let mut seen = std::collections::HashMap::new();
         for language in LANGUAGES.iter() {
-            for key in language.extensions.iter().chain(language.file_names) {
-                assert_eq!(*key, key.to_lowercase(), "{}: keys are lower case", language.name);
-                if let Some(other) = seen.insert(key, language.name) {
+            let endings = language.extensions.iter().map(|ending| format!(".{ending}"));
+            for key in endings.chain(language.file_names.iter().map(|name| name.to_string())) {
+                assert_eq!(key, key.to_lowercase(), "{}: keys are lower case", language.name);
+                if let Some(other) = seen.insert(key.clone(), language.name) {
                     panic!("`{key}` belongs to {other} and {}", language.name);
                 }
             }

@@ -3,13 +3,14 @@
 //! Bad input is data here: a file that can't be used is in [`Snapshot::skipped`] with its reason, one that could be used
 //! only in part is in [`Snapshot::notes`]; neither ends the run. Knows nothing of retrieval, models or output formats.
 
+pub mod language;
+pub mod parse;
+
 mod c_family;
 mod directives;
 mod filter;
 mod git;
-pub mod language;
 mod notebook;
-mod parse;
 mod rules;
 mod scripts;
 mod text;
@@ -37,8 +38,6 @@ pub struct Skipped {
 pub enum SkipReason {
     #[error("binary content")]
     Binary,
-    #[error("its content is in no known language, whatever its name")]
-    NotSource,
     #[error("minified")]
     Minified,
     #[error("vendored: a directory of other people's code")]
@@ -242,7 +241,7 @@ fn assemble<Place: Sync + Send, Worker>(
     let mut snapshot = Snapshot { skipped: listing.skipped, notes: listing.notes, ..Snapshot::default() };
     for (path, result) in results {
         match result {
-            Ok(read) => snapshot.add(read),
+            Ok(read) => read.into_iter().for_each(|it| snapshot.add(it)),
             Err(reason) => snapshot.skipped.push(Skipped { path, reason }),
         }
     }
@@ -252,16 +251,17 @@ fn assemble<Place: Sync + Send, Worker>(
     snapshot
 }
 
-fn read_file<Place>(file: &Listed<Place>, bytes: Vec<u8>) -> Result<Read, SkipReason> {
+/// `None` if the content shows that the file is no source, for all its name.
+fn read_file<Place>(file: &Listed<Place>, bytes: Vec<u8>) -> Result<Option<Read>, SkipReason> {
     if let Some(reason) = filter::by_bytes(&bytes) {
         return Err(reason);
     }
-    let decoded = text::decode(bytes);
-    if let Some(reason) = filter::by_text(&file.path, &decoded.text).filter(|_| !file.wanted) {
-        return Err(reason);
+    let text::Decoded { text, note: decoding } = text::decode(bytes);
+    let Some(language) = language::detect(&file.path, &text) else { return Ok(None) };
+    match filter::by_text(&file.path, &text).filter(|_| !file.wanted) {
+        Some(reason) => Err(reason),
+        None => Ok(Some(Read { extracted: extract(&file.path, language, text), decoding })),
     }
-    let language = language::detect(&file.path, &decoded.text).ok_or(SkipReason::NotSource)?;
-    Ok(Read { extracted: extract(&file.path, language, decoded.text), decoding: decoded.note })
 }
 
 impl Snapshot {
