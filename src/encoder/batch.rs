@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{EncoderError, Progress};
 
-/// Tokens in a batch. More would push a layer's activations out of the cache; fewer would spread the cost of reading its weights thinner
-/// than needed. Between 256 and 2,048 the measured difference was under 5%.
+/// Tokens in a batch. 512 and 1,024 measured alike, 256 a tenth slower (the cost of reading the weights is spread thinner); a smaller batch
+/// keeps a layer's activations in the cache and the threads busy to the end.
 const BATCH_TOKENS: usize = 512;
 
 type Vectors = Vec<Vec<f32>>;

@@ -1,7 +1,7 @@
 //! F2: the elementwise steps of a transformer layer, each one pass over memory and in place.
 //!
 //! Candle's own versions allocate and walk a tensor several times a step and call `libm` for every `exp` and `erf`; together that
-//! was half of the time of a forward pass. Knows nothing of models: slices in, slices out, and candle's in-place seam.
+//! was more than half of the time of a forward pass. Knows nothing of models: slices in, slices out, and candle's in-place seam.
 
 use candle_core::{CpuStorage, InplaceOp1, InplaceOp2, Layout, Result};
 
