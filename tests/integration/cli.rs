@@ -143,7 +143,9 @@ fn people_get_aligned_lists_without_colour_in_a_pipe() {
     let output = run(&arguments);
     let shown = text(&output.stdout);
     assert!(shown.starts_with("Files\n  1  src/") && shown.contains("\nFunctions\n  1  src/"), "{shown}");
-    assert!(shown.contains("src/discounts.py:11  discount_of"), "{shown}");
+    let names: Vec<usize> = shown.lines().filter_map(|it| it.find("discount_of  ").or(it.find("Cart.total  "))).collect();
+    assert!(names.len() == 2 && names[0] == names[1], "names are not aligned: {shown}");
+    assert!(shown.lines().any(|it| it.starts_with("  ") && it.contains("src/discounts.py:11  ")), "{shown}");
     assert!(!shown.contains('\u{1b}'), "{shown}");
     assert!(text(&output.stderr).contains("is not used"), "{}", text(&output.stderr));
 }
@@ -236,6 +238,25 @@ fn an_unknown_revision_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().to_str().expect("UTF-8");
     check_failure(&run(&["candidates", path, "--rev", "v9"]), 1, &["v9", "no git repository"]);
+}
+
+#[test]
+fn a_damaged_model_is_named_with_its_remedy() {
+    let (repository, issue) = (fixture("repository"), fixture("issue.md"));
+    let model = tempfile::tempdir().expect("a folder");
+    let locate = || {
+        let paths = [repository.as_path(), issue.as_path(), model.path()].map(|it| it.to_str().expect("UTF-8"));
+        run(&["locate", "--repo", paths[0], "--issue", paths[1], "--model", paths[2]])
+    };
+    check_failure(&locate(), 1, &["config.json", "model.safetensors"]);
+    let bundled = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/all-MiniLM-L6-v2");
+    for file in ["config.json", "tokenizer.json", "model.safetensors"] {
+        std::fs::copy(bundled.join(file), model.path().join(file)).expect("a copy");
+    }
+    assert!(locate().status.success());
+    let weights = std::fs::OpenOptions::new().write(true).open(model.path().join("model.safetensors")).expect("a file");
+    weights.set_len(1_000_000).expect("a cut");
+    check_failure(&locate(), 1, &["model.safetensors", "damaged", "copy it again"]);
 }
 
 #[test]
