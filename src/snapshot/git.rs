@@ -34,10 +34,10 @@ pub(super) enum Place {
 
 /// A commit of a repository and its source files.
 pub(super) struct Revision {
-    pub repository: ThreadSafeRepository,
+    pub(super) repository: ThreadSafeRepository,
     /// Full hash; `None` of a repository without commits.
-    pub commit: Option<String>,
-    pub listing: Listing<ObjectId>,
+    pub(super) commit: Option<String>,
+    pub(super) listing: Listing<ObjectId>,
 }
 
 /// Where to read what a user means by a directory (absolute, links resolved) and perhaps a revision.

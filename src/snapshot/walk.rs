@@ -27,19 +27,19 @@ const IGNORE_FILE_BYTES: u64 = 8 << 20;
 /// What git knows of the directory that is walked.
 pub(super) struct Scope {
     /// The root relative to the top of the work tree, without a slash at the end; empty at the top.
-    pub prefix: String,
+    pub(super) prefix: String,
     /// The rules that count for the whole work tree.
-    pub rules: Rules,
+    pub(super) rules: Rules,
     /// Paths of the index relative to the root.
-    pub tracked: Tracked,
+    pub(super) tracked: Tracked,
     /// Directories of the index that are other repositories, relative to the root.
-    pub submodules: BTreeSet<String>,
-    pub notes: Vec<Note>,
+    pub(super) submodules: BTreeSet<String>,
+    pub(super) notes: Vec<Note>,
 }
 
 impl Scope {
     /// Of a folder that is in no git work tree.
-    pub fn plain() -> Self {
+    pub(super) fn plain() -> Self {
         Scope {
             prefix: String::new(),
             rules: Rules::new(Case::Sensitive),
@@ -55,7 +55,7 @@ impl Scope {
 pub(super) struct Tracked(BTreeSet<String>);
 
 impl Tracked {
-    pub fn insert(&mut self, path: String) {
+    pub(super) fn insert(&mut self, path: String) {
         self.0.insert(path);
     }
 
