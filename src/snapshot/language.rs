@@ -28,7 +28,7 @@ pub enum Functions {
     /// File candidates only.
     None,
     /// A tree-sitter grammar and a query for definitions.
-    Grammar(Grammar),
+    Grammar(Box<Grammar>),
     /// A host document (HTML, Vue, Svelte) whose `<script>` elements are JavaScript or TypeScript.
     Scripts,
     /// A Jupyter notebook: the code cells, in the notebook's language.
@@ -98,11 +98,7 @@ impl Grammar {
         Grammar { leading, ..self }
     }
 
-    /// Functions do not nest, and the preprocessor may stand between the parser and the braces.
-    fn c_family(self) -> Self {
-        self.rescues(&[Rescue::Rewrite(rewrite::one_configuration)]).without_nested_functions()
-    }
-
+    /// For the languages of the C family.
     fn without_nested_functions(self) -> Self {
         Grammar { nested_functions: false, ..self }
     }
@@ -169,7 +165,7 @@ impl Language {
     }
 
     fn parsed(name: &'static str, extensions: &'static [&'static str], grammar: Grammar) -> Self {
-        Language::new(name, extensions, Functions::Grammar(grammar))
+        Language::new(name, extensions, Functions::Grammar(Box::new(grammar)))
     }
 
     fn file_names(self, file_names: &'static [&'static str]) -> Self {
@@ -181,7 +177,7 @@ impl Language {
 macro_rules! heavy {
     ($grammar:expr) => {{
         #[cfg(feature = "heavy-grammars")]
-        let functions = Functions::Grammar($grammar);
+        let functions = Functions::Grammar(Box::new($grammar));
         #[cfg(not(feature = "heavy-grammars"))]
         let functions = Functions::None;
         functions
@@ -227,7 +223,9 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
         Language::parsed(
             "C",
             &["c", "h", "idc"],
-            Grammar::new(tree_sitter_c::LANGUAGE, include_str!("queries/c.scm")).c_family(),
+            Grammar::new(tree_sitter_c::LANGUAGE, include_str!("queries/c.scm"))
+                .rescues(&[Rescue::Rewrite(rewrite::one_configuration)])
+                .without_nested_functions(),
         ),
         Language::new(
             "C#",
@@ -244,7 +242,8 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
                 .separators(&["::"])
                 .wrappers(&["template_declaration"])
                 .prepare(rewrite::without_class_macros)
-                .c_family(),
+                .rescues(&[Rescue::Rewrite(rewrite::one_cpp_configuration)])
+                .without_nested_functions(),
         ),
         Language::files_only("Cairo", &["cairo"]),
         Language::files_only("Clojure", &["clj", "cljs", "cljc", "cljx", "bb"]),
@@ -380,12 +379,20 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
         Language::new(
             "Objective-C",
             &["m"],
-            heavy!(Grammar::new(tree_sitter_objc::LANGUAGE, include_str!("queries/objc.scm")).c_family()),
+            heavy!(
+                Grammar::new(tree_sitter_objc::LANGUAGE, include_str!("queries/objc.scm"))
+                    .rescues(&[Rescue::Rewrite(rewrite::one_objc_configuration)])
+                    .without_nested_functions()
+            ),
         ),
         Language::new(
             "Objective-C++",
             &["mm"],
-            heavy!(Grammar::new(tree_sitter_objc::LANGUAGE, include_str!("queries/objc.scm")).c_family()),
+            heavy!(
+                Grammar::new(tree_sitter_objc::LANGUAGE, include_str!("queries/objc.scm"))
+                    .rescues(&[Rescue::Rewrite(rewrite::one_objc_configuration)])
+                    .without_nested_functions()
+            ),
         ),
         Language::new(
             "OCaml",
