@@ -291,7 +291,7 @@ mod tests {
         check("int a;\n", None);
         check("#if A\nif (a) {\n#else\nif (b) {\n#endif\n}\n", Some("     \nif (a) {\n     \n        \n      \n}\n"));
         check("#if A\nf();\n#else\ng();\n#endif\n", Some("     \nf();\n     \ng();\n      \n"));
-        check("#define A {\\\n x\ny\n", Some("           \n  \ny\n"));
+        check("#define A {\\\n x\ny\n", Some("            \n  \ny\n"));
         check("#if A\nc = '{';\ns = \"}\\\"\";\n#endif\n", Some("     \nc = '{';\ns = \"}\\\"\";\n      \n"));
         check("#endif\n#else\n", Some("      \n     \n"));
         check("#if A\né {\n#else\né\n#endif\n", Some("     \né {\n     \n  \n      \n"));
