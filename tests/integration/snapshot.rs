@@ -403,7 +403,7 @@ fn two_commits() -> (Repository, [String; 2]) {
     repository.run(&["tag", "-a", "v1", "-m", "first"]);
     repository.run(&["branch", "old"]);
     std::fs::remove_file(repository.root.join("sub/a.py")).unwrap();
-    repository.write("sub/b.py", CODE);
+    repository.write("sub/b.py", "def g():\n    return 2\n");
     let second = repository.commit();
     repository.run(&["tag", "light"]);
     (repository, [first, second])
@@ -496,6 +496,17 @@ fn a_bare_repository_without_commits_has_no_files() {
 }
 
 #[test]
+fn a_bare_repository_whose_head_leads_nowhere_asks_for_a_revision() {
+    let (repository, [first, _]) = two_commits();
+    let bare = repository.beside("bare.git");
+    repository.run_in(&repository.beside(""), &["clone", "-q", "--bare", "work", "bare.git"]);
+    repository.run_in(&bare, &["symbolic-ref", "HEAD", "refs/heads/gone"]);
+    let message = read_at(&bare, None).unwrap_err().to_string();
+    assert!(message.contains("has no revision `HEAD`") && message.contains("refs/heads/gone"), "{message}");
+    check(&read_at(&bare, Some(&first)).unwrap(), &["sub/a.py"], &[]);
+}
+
+#[test]
 fn a_tree_that_repeats_itself_without_end_is_cut_off() {
     let repository = Repository::git();
     repository.write("a.py", CODE);
@@ -529,7 +540,11 @@ fn what_cannot_be_read_at_all_is_said_in_one_line_with_a_remedy() {
         (path("file.py"), None, "is not a directory"),
         (path("file.py/below"), None, "is not a directory"),
         (plain.root.clone(), Some("HEAD"), "is in no git repository"),
-        (path(""), Some("no-such"), "has no revision `no-such`"),
+        (
+            path(""),
+            Some("no-such"),
+            "has no revision `no-such`: The ref partially named \"no-such\" could not be found",
+        ),
         (path(""), Some(""), "has no revision ``"),
         (path(""), Some("HEAD~99999999999999999999"), "has no revision"),
         (path(""), Some("main..old"), "has no revision"),
@@ -537,7 +552,7 @@ fn what_cannot_be_read_at_all_is_said_in_one_line_with_a_remedy() {
         (path(""), Some("0000000000000000000000000000000000000000"), "has no revision"),
         (path(""), Some(blob.trim()), "has no revision"),
         (path("sub"), Some(&first), ""),
-        (unborn.root.clone(), Some("HEAD"), "has no revision `HEAD`"),
+        (unborn.root.clone(), Some("HEAD"), "has no revision `HEAD`: it has no commits yet"),
         (broken.root.clone(), Some("HEAD"), "can't be opened"),
     ];
     for (root, revision, expected) in &cases {
