@@ -21,7 +21,8 @@ use std::ops::{ControlFlow, Range};
 
 use tree_sitter::{Node, ParseOptions, Parser, Query, QueryCursor, QueryCursorOptions, StreamingIterator, Tree};
 
-use super::language::{self, COMMENT, Functions, Grammar, LEADING, Language, Rescue, WRAPPER};
+use super::grammar::{COMMENT, Grammar, LEADING, Rescue, WRAPPER};
+use super::language::{self, Functions, Language};
 use super::{notebook, scripts};
 use crate::types::Source;
 
