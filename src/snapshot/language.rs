@@ -4,13 +4,12 @@
 //! `tests/fixtures/languages/`. Endings follow GitHub's linguist. Data (JSON, YAML) and prose (Markdown) are not source.
 //! Knows nothing of repositories: which files are looked at, and which are generated or vendored, is decided elsewhere.
 
-use std::collections::BTreeSet;
-use std::sync::{LazyLock, OnceLock};
+use std::sync::LazyLock;
 
-use tree_sitter::{Query, QueryError};
 use tree_sitter_language::LanguageFn;
 
-use super::{directives, rewrite};
+use super::grammar::{Grammar, Rescue};
+use super::rewrite;
 
 /// A row of the table.
 pub struct Language {
@@ -28,136 +27,12 @@ pub enum Functions {
     /// File candidates only.
     None,
     /// A tree-sitter grammar and a query for definitions.
-    Grammar(Grammar),
+    Grammar(Box<Grammar>),
     /// A host document (HTML, Vue, Svelte) whose `<script>` elements are JavaScript or TypeScript.
     Scripts,
     /// A Jupyter notebook: the code cells, in the notebook's language.
     Notebook,
 }
-
-/// Makes a text easier to parse without moving a byte of it; `None` when there is nothing to do.
-pub type Rewrite = fn(&str) -> Option<String>;
-
-/// What to try with a text that does not parse well. The readings are put together.
-pub enum Rescue {
-    /// The text, rewritten.
-    Rewrite(Rewrite),
-    /// The grammar of another row.
-    Language(&'static str),
-}
-
-/// How definitions are found in a syntax tree and named.
-pub struct Grammar {
-    language: LanguageFn,
-    query_text: &'static str,
-    query: OnceLock<Result<Query, QueryError>>,
-    /// What stands between the components of a name as it is written (`A::b`); `.` in the qualified name.
-    pub separators: &'static [&'static str],
-    /// Kinds of parents that belong to the definition they wrap (a decorated definition, a template declaration).
-    pub wrappers: &'static [&'static str],
-    /// Kinds of preceding siblings that belong to a definition (attributes, decorators).
-    pub leading: &'static [&'static str],
-    /// Whether a function can stand in another one. Where it can't, the parser has missed a brace between the two.
-    pub nested_functions: bool,
-    /// A name is taken as it is written: `<`, `>` and quotes may be part of it (`foldl'`, `<$>`, `names<-`).
-    pub exact_names: bool,
-    /// Neighbouring definitions of one name are the clauses of one function.
-    pub joins_clauses: bool,
-    /// Applied to every text before it is parsed.
-    pub prepare: Option<Rewrite>,
-    /// Tried in turn while a text does not parse well.
-    pub rescues: &'static [Rescue],
-}
-
-impl Grammar {
-    fn new(language: LanguageFn, query_text: &'static str) -> Self {
-        Grammar {
-            language,
-            query_text,
-            query: OnceLock::new(),
-            separators: &[],
-            wrappers: &[],
-            leading: &[],
-            nested_functions: true,
-            exact_names: false,
-            joins_clauses: false,
-            prepare: None,
-            rescues: &[],
-        }
-    }
-
-    fn separators(self, separators: &'static [&'static str]) -> Self {
-        Grammar { separators, ..self }
-    }
-
-    fn wrappers(self, wrappers: &'static [&'static str]) -> Self {
-        Grammar { wrappers, ..self }
-    }
-
-    fn leading(self, leading: &'static [&'static str]) -> Self {
-        Grammar { leading, ..self }
-    }
-
-    /// Functions do not nest, and the preprocessor may stand between the parser and the braces.
-    fn c_family(self) -> Self {
-        self.rescues(&[Rescue::Rewrite(rewrite::one_configuration)]).without_nested_functions()
-    }
-
-    fn without_nested_functions(self) -> Self {
-        Grammar { nested_functions: false, ..self }
-    }
-
-    fn rescues(self, rescues: &'static [Rescue]) -> Self {
-        Grammar { rescues, ..self }
-    }
-
-    fn exact_names(self) -> Self {
-        Grammar { exact_names: true, ..self }
-    }
-
-    fn joins_clauses(self) -> Self {
-        Grammar { joins_clauses: true, ..self }
-    }
-
-    /// A preprocessor's directives may stand anywhere; the parser reads all branches.
-    fn all_branches(self) -> Self {
-        self.prepare(directives::without_directives).rescues(&[Rescue::Rewrite(directives::as_written)])
-    }
-
-    fn prepare(self, prepare: Rewrite) -> Self {
-        Grammar { prepare: Some(prepare), ..self }
-    }
-
-    pub(super) fn language(&self) -> tree_sitter::Language {
-        self.language.into()
-    }
-
-    /// The compiled query; compiled at first use because the large grammars take milliseconds.
-    pub(super) fn query(&self) -> Result<&Query, &QueryError> {
-        self.query.get_or_init(|| Query::new(&self.language(), &self.whole_query_text())).as_ref()
-    }
-
-    /// The query for definitions, and what is needed to tell their wrappers and what leads them.
-    fn whole_query_text(&self) -> String {
-        let wrappers = self.wrappers.iter().map(|kind| format!("({kind} (_) @wrapped) @{WRAPPER}\n"));
-        let leading = self.leading.iter().map(|kind| format!("(({kind}) @{LEADING} . (_) @led)\n"));
-        let comments = self.comment_kinds().into_iter().map(|kind| format!("(({kind}) @{COMMENT} . (_) @led)\n"));
-        std::iter::once(self.query_text.to_owned()).chain(wrappers).chain(leading).chain(comments).collect()
-    }
-
-    /// The kinds of comments that may stand between a definition and what leads it.
-    fn comment_kinds(&self) -> BTreeSet<&'static str> {
-        let language = self.language();
-        let ids = (0..language.node_kind_count() as u16).filter(|&id| language.node_kind_is_named(id));
-        let visible = ids.filter(|&id| language.node_kind_is_visible(id) && !self.leading.is_empty());
-        visible.filter_map(|id| language.node_kind_for_id(id)).filter(|kind| kind.ends_with("comment")).collect()
-    }
-}
-
-/// Captures of a node's wrapper, of the sibling that leads it and of a comment before it.
-pub(super) const WRAPPER: &str = "wrapper";
-pub(super) const LEADING: &str = "leading";
-pub(super) const COMMENT: &str = "comment";
 
 impl Language {
     fn new(name: &'static str, extensions: &'static [&'static str], functions: Functions) -> Self {
@@ -169,7 +44,7 @@ impl Language {
     }
 
     fn parsed(name: &'static str, extensions: &'static [&'static str], grammar: Grammar) -> Self {
-        Language::new(name, extensions, Functions::Grammar(grammar))
+        Language::new(name, extensions, Functions::Grammar(Box::new(grammar)))
     }
 
     fn file_names(self, file_names: &'static [&'static str]) -> Self {
@@ -181,7 +56,7 @@ impl Language {
 macro_rules! heavy {
     ($grammar:expr) => {{
         #[cfg(feature = "heavy-grammars")]
-        let functions = Functions::Grammar($grammar);
+        let functions = Functions::Grammar(Box::new($grammar));
         #[cfg(not(feature = "heavy-grammars"))]
         let functions = Functions::None;
         functions
@@ -227,7 +102,9 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
         Language::parsed(
             "C",
             &["c", "h", "idc"],
-            Grammar::new(tree_sitter_c::LANGUAGE, include_str!("queries/c.scm")).c_family(),
+            Grammar::new(tree_sitter_c::LANGUAGE, include_str!("queries/c.scm"))
+                .rescues(&[Rescue::Rewrite(rewrite::one_configuration)])
+                .without_nested_functions(),
         ),
         Language::new(
             "C#",
@@ -244,7 +121,8 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
                 .separators(&["::"])
                 .wrappers(&["template_declaration"])
                 .prepare(rewrite::without_class_macros)
-                .c_family(),
+                .rescues(&[Rescue::Rewrite(rewrite::one_cpp_configuration)])
+                .without_nested_functions(),
         ),
         Language::files_only("Cairo", &["cairo"]),
         Language::files_only("Clojure", &["clj", "cljs", "cljc", "cljx", "bb"]),
@@ -380,12 +258,20 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
         Language::new(
             "Objective-C",
             &["m"],
-            heavy!(Grammar::new(tree_sitter_objc::LANGUAGE, include_str!("queries/objc.scm")).c_family()),
+            heavy!(
+                Grammar::new(tree_sitter_objc::LANGUAGE, include_str!("queries/objc.scm"))
+                    .rescues(&[Rescue::Rewrite(rewrite::one_objc_configuration)])
+                    .without_nested_functions()
+            ),
         ),
         Language::new(
             "Objective-C++",
             &["mm"],
-            heavy!(Grammar::new(tree_sitter_objc::LANGUAGE, include_str!("queries/objc.scm")).c_family()),
+            heavy!(
+                Grammar::new(tree_sitter_objc::LANGUAGE, include_str!("queries/objc.scm"))
+                    .rescues(&[Rescue::Rewrite(rewrite::one_objc_configuration)])
+                    .without_nested_functions()
+            ),
         ),
         Language::new(
             "OCaml",

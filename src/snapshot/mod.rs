@@ -9,6 +9,7 @@ pub mod parse;
 mod directives;
 mod filter;
 mod git;
+mod grammar;
 mod notebook;
 mod rewrite;
 mod rules;

@@ -62,7 +62,7 @@ impl Metadata {
 }
 
 /// The code cells of a notebook and their functions.
-pub fn extract(path: &str, language_name: &'static str, text: String) -> Extracted {
+pub(super) fn extract(path: &str, language_name: &'static str, text: String) -> Extracted {
     let notebook: Notebook = match serde_json::from_str(&text) {
         Ok(notebook) => notebook,
         Err(error) => {

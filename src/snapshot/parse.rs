@@ -21,7 +21,8 @@ use std::ops::{ControlFlow, Range};
 
 use tree_sitter::{Node, ParseOptions, Parser, Query, QueryCursor, QueryCursorOptions, StreamingIterator, Tree};
 
-use super::language::{self, COMMENT, Functions, Grammar, LEADING, Language, Rescue, WRAPPER};
+use super::grammar::{COMMENT, Grammar, LEADING, Rescue, WRAPPER};
+use super::language::{self, Functions, Language};
 use super::{notebook, scripts};
 use crate::types::Source;
 
@@ -63,8 +64,8 @@ pub enum ParseFailure {
 /// Bytes of source that pay for a step of the parser (a progress callback, about a hundred operations), and how many
 /// steps any source may take. Counted, not timed: the same file gives the same candidates on every machine. Ordinary
 /// source takes a step for 50 to 200 bytes.
-const BYTES_PER_STEP: u64 = 4;
-const STEPS_FLOOR: u64 = 20_000;
+const BYTES_PER_STEP: u64 = 8;
+const STEPS_FLOOR: u64 = 5_000;
 
 /// Definitions nested deeper than this are left out: every level repeats the names around it, so a hostile nest of
 /// functions would cost the square of its size. Written code stays under ten.
@@ -92,36 +93,41 @@ pub fn extract(path: &str, language: &'static Language, content: String) -> Extr
 pub fn functions(language: &'static str, grammar: &Grammar, text: &str) -> (Vec<Function>, Option<ParseFailure>) {
     let first = read(language, grammar, text, &readable(grammar, text), &mut Budget::new(text.len()));
     let (mut best, failure) = first.map_or_else(|failure| (Reading::nothing(text), Some(failure)), |it| (it, None));
+    let mut budget = Budget::new(text.len());
     for rescue in grammar.rescues {
         if best.errors.is_empty() {
             break;
         }
-        if let Some(other) = rescued(rescue, language, grammar, text) {
+        if let Some(other) = rescued(rescue, language, grammar, text, &mut budget) {
             best = best.merged(other);
         }
     }
     if !best.errors.is_empty() {
-        best.add_islands(language, grammar, text);
+        best.add_islands(language, grammar, text, &mut budget);
     }
     (qualified(grammar, best.definitions.found), failure)
 }
 
 /// Another reading of a text that did not parse well; one that is given up leaves the first as it is.
-fn rescued(rescue: &Rescue, language: &'static str, grammar: &Grammar, text: &str) -> Option<Reading> {
+fn rescued(
+    rescue: &Rescue,
+    language: &'static str,
+    grammar: &Grammar,
+    text: &str,
+    budget: &mut Budget,
+) -> Option<Reading> {
     match rescue {
-        Rescue::Rewrite(rewrite) => read(language, grammar, text, &rewrite(text)?, &mut Budget::new(text.len())).ok(),
+        Rescue::Rewrite(rewrite) => read(language, grammar, text, &rewrite(text)?, budget).ok(),
         Rescue::Language(name) => {
             let Functions::Grammar(other) = &language::by_name(name)?.functions else { return None };
-            read(name, other, text, &readable(other, text), &mut Budget::new(text.len())).ok()
+            read(name, other, text, &readable(other, text), budget).ok()
         }
     }
 }
 
 /// The text as the parser is to see it, every byte in its place.
 fn readable<'a>(grammar: &Grammar, text: &'a str) -> Cow<'a, str> {
-    let prepared = grammar.prepare.and_then(|prepare| prepare(text)).map_or(Cow::Borrowed(text), Cow::Owned);
-    // The generated lexers take a zero byte for the end of the text.
-    if prepared.contains('\0') { Cow::Owned(prepared.replace('\0', " ")) } else { prepared }
+    grammar.prepare.and_then(|prepare| prepare(text)).map_or(Cow::Borrowed(text), Cow::Owned)
 }
 
 /// A count of the steps that parsing and querying may still take.
@@ -180,11 +186,10 @@ impl Reading {
 
     /// Reads what may be misread again, in pieces that begin at the left margin after an empty line: so the functions
     /// after an unfinished one are found. A function that seemed to reach into such a piece ends before it.
-    fn add_islands(&mut self, language: &'static str, grammar: &Grammar, text: &str) {
-        let mut budget = Budget::new(text.len());
+    fn add_islands(&mut self, language: &'static str, grammar: &Grammar, text: &str, budget: &mut Budget) {
         for piece in islands(text, &self.errors) {
             let part = &text[piece.clone()];
-            let Ok(island) = read(language, grammar, part, &readable(grammar, part), &mut budget) else { continue };
+            let Ok(island) = read(language, grammar, part, &readable(grammar, part), budget) else { continue };
             for definition in island.definitions.found {
                 let definition = definition.shifted(piece.start);
                 if self.definitions.is_further(&definition) {
@@ -236,7 +241,9 @@ fn read(
     let mut parser = Parser::new();
     parser.set_language(&grammar.language()).map_err(|error| broken(error.to_string()))?;
     let query = grammar.query().map_err(|error| broken(error.to_string()))?;
-    let tree = parse(&mut parser, parsed_text, budget).ok_or(budget.failure())?;
+    // The generated lexers take a zero byte for the end of the text.
+    let without_nul = parsed_text.contains('\0').then(|| parsed_text.replace('\0', " "));
+    let tree = parse(&mut parser, without_nul.as_deref().unwrap_or(parsed_text), budget).ok_or(budget.failure())?;
     Ok(Reading { definitions: definitions(grammar, query, &tree, text, budget)?, errors: errors(&tree) })
 }
 
@@ -586,12 +593,9 @@ mod tests {
 
     #[test]
     fn operators_are_named_as_they_are_called() {
-        let named = |written: &str| {
-            let grammar = match &language::by_name("C++").expect("a row").functions {
-                Functions::Grammar(grammar) => components(grammar, written).join("."),
-                _ => panic!("C++ has a grammar"),
-            };
-            grammar
+        let named = |written: &str| match &language::by_name("C++").expect("a row").functions {
+            Functions::Grammar(grammar) => components(grammar, written).join("."),
+            _ => panic!("C++ has a grammar"),
         };
         for (written, expected) in [
             ("A<B<int>, C>::f", "A.f"),

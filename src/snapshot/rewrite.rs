@@ -4,7 +4,7 @@
 //! macro's meaning is known here; names and positions stay what they are, because every other byte keeps its place.
 
 /// Blanks the export macro of `class EXPORT Name {`, which a parser takes for a function `Name`; `None` when there is none.
-pub fn without_class_macros(text: &str) -> Option<String> {
+pub(super) fn without_class_macros(text: &str) -> Option<String> {
     let mut blanked: Option<Vec<u8>> = None;
     for keyword in ["class", "struct"] {
         for (at, _) in text.match_indices(keyword) {
@@ -55,7 +55,7 @@ struct Branch {
 
 /// Blanks preprocessor directives, and of a conditional group with a branch of unbalanced braces all branches but the
 /// first: what is left has the nesting that one configuration has. `None` when the text has no directives.
-pub fn one_configuration(text: &str) -> Option<String> {
+pub(super) fn one_configuration(text: &str) -> Option<String> {
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let mut blank = vec![false; lines.len()];
     let mut groups: Vec<Vec<Branch>> = Vec::new();
@@ -130,9 +130,82 @@ fn blanked(line: &str) -> String {
     line.bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }).collect()
 }
 
+/// One configuration of a C++ text, without the export macros of its classes.
+pub(super) fn one_cpp_configuration(text: &str) -> Option<String> {
+    let one = one_configuration(text)?;
+    Some(without_class_macros(&one).unwrap_or(one))
+}
+
+/// One configuration of an Objective-C text, in which the macro calls between the methods of an `@implementation` are
+/// blanked, and those with a body (`EXPORT_METHOD(move:(int)x) {`) are methods. Bodies that close at the left margin are
+/// blanked: they hold no functions, but in Objective-C++ what the grammar does not know.
+pub(super) fn one_objc_configuration(text: &str) -> Option<String> {
+    let one = one_configuration(text).unwrap_or_else(|| text.to_owned());
+    let mut bytes = one.clone().into_bytes();
+    let mut inside = false;
+    let mut at = 0;
+    for line in one.split_inclusive('\n') {
+        inside = (inside || line.starts_with("@implementation")) && !line.starts_with("@end");
+        if let Some(call) = macro_call(&one, at).filter(|_| inside) {
+            rewrite_call(&one, call, &mut bytes);
+        }
+        at += line.len();
+    }
+    String::from_utf8(bytes).ok().map(|it| without_bodies(&it)).filter(|rewritten| rewritten != text)
+}
+
+fn without_bodies(text: &str) -> String {
+    let mut inside = false;
+    let mut kept = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        inside &= !line.starts_with('}');
+        kept.push_str(&if inside { blanked(line) } else { line.to_owned() });
+        let signature = !line.starts_with(['@', '#', ' ', '\t', '}']) && line.contains('(') && !line.contains('}');
+        inside |= line.trim_end() == "{" && line.starts_with('{') || signature && line.trim_end().ends_with('{');
+    }
+    kept
+}
+
+/// Where the parentheses of a macro call open and close that begins at `at`.
+fn macro_call(text: &str, at: usize) -> Option<(usize, usize, usize)> {
+    let shouted = |it: char| it.is_ascii_uppercase() || it.is_ascii_digit() || it == '_';
+    let name = text[at..].find(|it| !shouted(it)).filter(|&length| length > 2)?;
+    let open = at + name;
+    let end = skip_brackets(text, open, '(', ')');
+    (end > open).then_some((at, open, end))
+}
+
+fn rewrite_call(text: &str, (at, open, end): (usize, usize, usize), bytes: &mut [u8]) {
+    const METHOD: &[u8] = b"-(void)";
+    let keep_lines = |byte: &mut u8| *byte = if *byte == b'\n' { b'\n' } else { b' ' };
+    if !text[end..].trim_start().starts_with('{') || open - at < METHOD.len() {
+        bytes[at..end].iter_mut().for_each(keep_lines);
+        return;
+    }
+    // The selector is the first argument.
+    let selector = open + 1 + first_argument(&text[open + 1..end - 1]);
+    bytes[at..=open].fill(b' ');
+    bytes[at..at + METHOD.len()].copy_from_slice(METHOD);
+    bytes[selector..end].iter_mut().for_each(keep_lines);
+}
+
+/// Bytes before the first comma that stands in no brackets.
+fn first_argument(arguments: &str) -> usize {
+    let mut depth = 0i64;
+    for (at, character) in arguments.char_indices() {
+        match character {
+            '(' | '<' | '[' | '{' => depth += 1,
+            ')' | '>' | ']' | '}' => depth -= 1,
+            ',' if depth == 0 => return at,
+            _ => {}
+        }
+    }
+    arguments.len()
+}
+
 /// Takes away what the Kotlin grammar does not know: the line breaks of `class Name⏎@Inject⏎internal constructor(`, where
 /// it would end the class at the first line, and the last comma of `A,⏎B,⏎-> {`. `None` when there are none.
-pub fn plainer_kotlin(text: &str) -> Option<String> {
+pub(super) fn plainer_kotlin(text: &str) -> Option<String> {
     let mut bytes = text.as_bytes().to_vec();
     for (at, _) in text.match_indices("class ").filter(|&(at, _)| !text[..at].ends_with(is_word)) {
         let Some((_, name_end)) = word_after(text, at + "class".len()) else { continue };
@@ -218,10 +291,26 @@ mod tests {
         check("int a;\n", None);
         check("#if A\nif (a) {\n#else\nif (b) {\n#endif\n}\n", Some("     \nif (a) {\n     \n        \n      \n}\n"));
         check("#if A\nf();\n#else\ng();\n#endif\n", Some("     \nf();\n     \ng();\n      \n"));
-        check("#define A {\\\n x\ny\n", Some("           \n  \ny\n"));
+        check("#define A {\\\n x\ny\n", Some("            \n  \ny\n"));
         check("#if A\nc = '{';\ns = \"}\\\"\";\n#endif\n", Some("     \nc = '{';\ns = \"}\\\"\";\n      \n"));
         check("#endif\n#else\n", Some("      \n     \n"));
         check("#if A\né {\n#else\né\n#endif\n", Some("     \né {\n     \n  \n      \n"));
+    }
+
+    #[test]
+    fn macro_calls_between_methods_are_blanked_or_methods() {
+        let check = |text, expected| check(one_objc_configuration, text, expected);
+        check("@implementation A\nEXPORT_MODULE(a)\n@end\n", Some("@implementation A\n                \n@end\n"));
+        check(
+            "@implementation A\nEXPORT_METHOD(move:(int)x to:(int)y) {\n}\n@end\nMACRO(a)\n",
+            Some("@implementation A\n-(void)       move:(int)x to:(int)y  {\n}\n@end\nMACRO(a)\n"),
+        );
+        check(
+            "@implementation A\nVIEW_PROPERTY(name, T, é)\n{\n}\n",
+            Some("@implementation A\n-(void)       name        \n{\n}\n"),
+        );
+        check("@implementation A\n- (void)b {}\n@end\n", None);
+        check("- (void)b\n{\n  std::f<T>();\n}\n", Some("- (void)b\n{\n              \n}\n"));
     }
 
     #[test]

@@ -19,7 +19,7 @@ struct Script {
 
 /// The functions of every script, in the order of their positions, with ranges in the whole document, and why some may
 /// be missing.
-pub fn functions(document: &str) -> (Vec<Function>, Option<ParseFailure>) {
+pub(super) fn functions(document: &str) -> (Vec<Function>, Option<ParseFailure>) {
     let (mut all, mut failure) = (Vec::new(), None);
     for script in scripts(document) {
         let Some(row) = language::by_name(script.language) else { continue };
