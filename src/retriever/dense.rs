@@ -68,7 +68,7 @@ impl<'a> Scorer<'a> {
 
 /// The windows of a long candidate that are embedded when a list is reranked. A file of a thousand lines has forty; the
 /// best of them is nearly always among those that share most with the query, and embedding is what an answer waits for.
-const MOST_WINDOWS: usize = 3;
+const MOST_WINDOWS: usize = 2;
 
 /// The windows whose text is worth most to the query, in their order.
 fn most_telling(windows: Vec<Window>, body: &str, worth: &(dyn Fn(&str) -> f32 + Sync)) -> Vec<Window> {

@@ -143,7 +143,8 @@ fn people_get_aligned_lists_without_colour_in_a_pipe() {
     let output = run(&arguments);
     let shown = text(&output.stdout);
     assert!(shown.starts_with("Files\n  1  src/") && shown.contains("\nFunctions\n  1  src/"), "{shown}");
-    let names: Vec<usize> = shown.lines().filter_map(|it| it.find("discount_of  ").or(it.find("Cart.total  "))).collect();
+    let names: Vec<usize> =
+        shown.lines().filter_map(|it| it.find("discount_of  ").or(it.find("Cart.total  "))).collect();
     assert!(names.len() == 2 && names[0] == names[1], "names are not aligned: {shown}");
     assert!(shown.lines().any(|it| it.starts_with("  ") && it.contains("src/discounts.py:11  ")), "{shown}");
     assert!(!shown.contains('\u{1b}'), "{shown}");

@@ -1,5 +1,7 @@
 //! The integration tests, one binary: each module is one question.
 
+#![expect(clippy::expect_used, clippy::panic, reason = "a test says what it expects by failing")]
+
 mod cli;
 mod floors;
 mod repository;

@@ -1,0 +1,148 @@
+//! How long does a first question take on a repository that was never seen, and how much of it is what?
+//!
+//! `cargo bench --bench locate`. The repositories are copies of this crate's own dependencies, 1,000 and 200 source files of many
+//! crates, so that everyone who builds this has the same. Figures are medians of five runs (of one for the encoder); `grep` over the
+//! same files for the issue's rarest words is what one would do instead. The machine should be idle.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use sightline::config;
+use sightline::encoder::{self, Encoder};
+use sightline::retriever::{Granularity, Localizer, Request, RetrieverKind};
+use sightline::snapshot::{self, Snapshot};
+use sightline::types::{IssueReport, Level};
+
+const RUNS: usize = 5;
+
+fn main() -> anyhow::Result<()> {
+    println!("question   how long does a first question take on an unseen repository?");
+    println!("machine    {}, {} threads", processor(), rayon::current_num_threads());
+    let settings = config::load(None)?;
+    let sources = dependency_sources()?;
+    let issue = issue()?;
+
+    let large = copy(&sources, 1000)?;
+    let options = snapshot::Options { max_file_bytes: settings.snapshot.max_file_bytes };
+    let read = || snapshot::read(large.path(), None, &options, &|_, _| ());
+    let snapshot = read()?;
+    describe(&snapshot);
+    println!("{:>8.0} ms  snapshot and candidates", milliseconds(median(|| read().map(drop))?));
+    let build = median(|| Ok::<_, anyhow::Error>(drop(Localizer::new(&snapshot, None, &settings.ranking))))?;
+    println!("{:>8.0} ms  BM25 index", milliseconds(build));
+    let localizer = Localizer::new(&snapshot, None, &settings.ranking);
+    for retriever in [RetrieverKind::Bm25, RetrieverKind::Hybrid] {
+        let request = request(retriever, 0);
+        let query = median(|| localizer.locate(&issue, &request, &|_, _| ()).map(drop))?;
+        println!("{:>8.1} ms  lexical query, {}", milliseconds(query), retriever.name());
+    }
+    println!("{:>8.0} ms  grep for three words of the issue", milliseconds(median(|| grep(large.path()))?));
+
+    let small = copy(&sources, 200)?;
+    let start = Instant::now();
+    let snapshot = snapshot::read(small.path(), None, &options, &|_, _| ())?;
+    let encoder = encoder::bundled()?;
+    let localizer = Localizer::new(&snapshot, Some(&encoder as &dyn Encoder), &settings.ranking);
+    let answer = localizer.locate(&issue, &request(RetrieverKind::Hybrid, settings.locate.rerank), &|_, _| ())?;
+    let total = start.elapsed();
+    describe(&snapshot);
+    println!("{:>8.1} s   first hybrid answer, model loading included", total.as_secs_f64());
+    println!("{:>8.1} s   of it encoding {} windows", answer.encoder_time.as_secs_f64(), answer.embedded.windows);
+    Ok(())
+}
+
+fn request(retriever: RetrieverKind, rerank: usize) -> Request {
+    Request { retriever, granularity: Granularity::Both, results: 10, rerank }
+}
+
+fn describe(snapshot: &Snapshot) {
+    let files = snapshot.candidates.iter().filter(|it| it.level == Level::File).count();
+    let bytes: usize = snapshot.sources.iter().map(|it| it.content.len()).sum();
+    let functions = snapshot.candidates.len() - files;
+    println!("size       {files} files, {functions} functions, {:.1} MB", bytes as f64 / 1e6);
+}
+
+/// The issue that ships with this crate.
+fn issue() -> anyhow::Result<IssueReport> {
+    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/example-issue.md"))?;
+    let (title, body) = text.split_once('\n').context("an issue with a body")?;
+    Ok(IssueReport { title: title.to_owned(), body: body.to_owned(), images: Vec::new() })
+}
+
+/// Source files of the crates that this one is built from, the same number of each crate first, in the order of their names.
+fn dependency_sources() -> anyhow::Result<Vec<PathBuf>> {
+    let output = Command::new("cargo")
+        .args(["metadata", "--format-version", "1", "--offline", "--manifest-path"])
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"))
+        .output()?;
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).context("cargo metadata")?;
+    let packages = metadata["packages"].as_array().context("packages")?;
+    let mut sources = Vec::new();
+    for package in packages.iter().filter(|it| it["source"].is_string()) {
+        let manifest = Path::new(package["manifest_path"].as_str().context("a path")?);
+        let mut found = rust_files(&manifest.with_file_name("src"))?;
+        found.sort();
+        sources.extend(found.into_iter().take(FILES_OF_A_CRATE));
+    }
+    Ok(sources)
+}
+
+const FILES_OF_A_CRATE: usize = 10;
+
+fn rust_files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let (mut folders, mut files) = (vec![folder.to_path_buf()], Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).into_iter().flatten() {
+            let path = entry?.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|it| it == "rs" || it == "c") {
+                files.push(path);
+            }
+        }
+    }
+    Ok(files)
+}
+
+fn copy(sources: &[PathBuf], count: usize) -> anyhow::Result<tempfile::TempDir> {
+    if sources.len() < count {
+        bail!("only {} source files among the dependencies", sources.len());
+    }
+    let folder = tempfile::tempdir()?;
+    for (at, source) in sources.iter().take(count).enumerate() {
+        let parent = folder.path().join(format!("crate{}", at / FILES_OF_A_CRATE));
+        std::fs::create_dir_all(&parent)?;
+        let name = source.file_name().context("a file name")?.to_string_lossy().into_owned();
+        std::fs::copy(source, parent.join(format!("{at}_{name}")))?;
+    }
+    Ok(folder)
+}
+
+fn grep(folder: &Path) -> anyhow::Result<()> {
+    Command::new("grep").args(["-rniE", "magic|notebook|candidates"]).arg(folder).output().context("grep")?;
+    Ok(())
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+fn median<E: Into<anyhow::Error>>(mut run: impl FnMut() -> Result<(), E>) -> anyhow::Result<Duration> {
+    let mut times = Vec::new();
+    for _ in 0..RUNS {
+        let start = Instant::now();
+        run().map_err(Into::into)?;
+        times.push(start.elapsed());
+    }
+    times.sort();
+    Ok(times[RUNS / 2])
+}
+
+/// The processor's name where the system tells it.
+fn processor() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let name = text.lines().find_map(|it| it.strip_prefix("model name")).unwrap_or("unknown processor");
+    name.trim_start_matches([' ', '\t', ':']).to_owned()
+}
