@@ -296,9 +296,12 @@ fn print_explanation(out: &mut impl Write, hit: &Hit) -> std::io::Result<()> {
     };
     let all =
         [("lexical", parts.lexical), ("mention", parts.mention), (context, parts.context), ("dense", parts.dense)];
-    let shown: Vec<String> =
-        all.iter().filter(|it| it.1 != 0.0).map(|(name, value)| format!("{name} {value:.3}")).collect();
-    writeln!(out, "     {DIM}= {}{DIM:#}", shown.join(" + "))?;
+    let shown = all.iter().filter(|it| it.1 != 0.0).map(|(name, value)| {
+        let sign = if *value < 0.0 { '-' } else { '+' };
+        format!("{sign} {name} {:.3}", value.abs())
+    });
+    let sum = shown.collect::<Vec<_>>().join(" ");
+    writeln!(out, "     {DIM}= {}{DIM:#}", sum.trim_start_matches("+ "))?;
     if !hit.terms.is_empty() {
         let terms: Vec<String> =
             hit.terms.iter().map(|(term, score)| format!("{} {score:.1}", printable(term))).collect();

@@ -151,6 +151,8 @@ pub struct Localizer<'a> {
 
 /// Lines shown of each result.
 const SHOWN_LINES: usize = 3;
+/// A line that is worth less than this share of the best one is not shown: it holds a common word or two.
+const SHOWN_SHARE: f32 = 0.25;
 /// Terms shown of each result.
 const SHOWN_TERMS: usize = 6;
 
@@ -314,6 +316,8 @@ impl<'a> Localizer<'a> {
         }
         scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         scored.truncate(SHOWN_LINES);
+        let best = scored.first().map_or(0.0, |it| it.0);
+        scored.retain(|it| it.0 >= SHOWN_SHARE * best);
         let line_of = |offset: usize| candidate.source.line_at(candidate.range.start + offset);
         scored
             .iter()
