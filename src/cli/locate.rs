@@ -181,6 +181,9 @@ impl Outcome<'_> {
         if self.snapshot.candidates.is_empty() {
             terminal::warning("the repository has no source files in a known language, so there is nothing to find");
         }
+        if !self.snapshot.candidates.is_empty() && self.answer.files.is_empty() && self.answer.functions.is_empty() {
+            terminal::warning("no word of the issue stands in the repository; --retriever dense compares meanings");
+        }
         if let Some(query) = self.answer.query.filter(|_| self.is_truncated()) {
             terminal::warning(&format!(
                 "the encoder read {} of the issue's {} tokens; BM25 read all of it",

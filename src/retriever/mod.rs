@@ -2,6 +2,7 @@
 
 mod demotion;
 mod dense;
+mod hits;
 mod mentions;
 mod query;
 pub mod ranker;
@@ -12,11 +13,11 @@ use serde::Deserialize;
 
 use crate::encoder::{Encoder, EncoderError};
 use crate::index::lexical::{LexicalIndex, QueryTerm, Scheme};
-use crate::index::tokens;
 use crate::snapshot::Snapshot;
 use crate::types::{Candidate, IssueReport, Level};
 
-pub use demotion::Purpose;
+pub use hits::{Hit, MatchedLine};
+use hits::{Shower, TermWorths};
 use ranker::{Evidence, Parts, Weights};
 
 /// Which evidence ranks.
@@ -85,25 +86,6 @@ pub struct Request {
     pub rerank: usize,
 }
 
-/// One result.
-#[derive(Debug, Clone)]
-pub struct Hit {
-    pub candidate: Candidate,
-    pub score: f32,
-    pub parts: Parts,
-    /// The query terms that brought most, with their BM25 scores.
-    pub terms: Vec<(String, f32)>,
-    /// The lines that hold most of the query, best first.
-    pub lines: Vec<MatchedLine>,
-}
-
-/// A line of a result that holds terms of the query.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MatchedLine {
-    pub line: u32,
-    pub text: String,
-}
-
 /// The answer to a request.
 #[derive(Debug, Default)]
 pub struct Answer {
@@ -149,13 +131,6 @@ pub struct Localizer<'a> {
     weights: &'a Weights,
 }
 
-/// Lines shown of each result.
-const SHOWN_LINES: usize = 3;
-/// A line that is worth less than this share of the best one is not shown: it holds a common word or two.
-const SHOWN_SHARE: f32 = 0.25;
-/// Terms shown of each result.
-const SHOWN_TERMS: usize = 6;
-
 impl<'a> Localizer<'a> {
     /// Indexes a snapshot's candidates.
     pub fn new(snapshot: &'a Snapshot, encoder: Option<&'a dyn Encoder>, weights: &'a Weights) -> Self {
@@ -184,16 +159,17 @@ impl<'a> Localizer<'a> {
         let start = Instant::now();
         let terms = query::all_terms(report);
         let mut parts = vec![Parts::default(); self.candidates.len()];
-        let mut ranked = Vec::new();
+        let mut ordered = Vec::new();
         for &level in request.granularity.levels() {
             let scores = self.index.scores(level, &terms, &self.weights.plain_scheme(level));
             for (&at, score) in self.index.documents(level).iter().zip(scores) {
                 parts[at].lexical = score;
             }
-            ranked.push((level, ranker::ranked(self.index.documents(level), &parts)));
+            ordered.push((level, ranker::ranked(self.index.documents(level), &parts)));
         }
         let mut answer = Answer { lexical_time: start.elapsed(), ..Answer::default() };
-        self.fill(&mut answer, ranked, &parts, &terms, request, |level| self.weights.plain_scheme(level));
+        let scheme = |level| self.weights.plain_scheme(level);
+        self.fill(&mut answer, &Ranking { ordered, parts, terms, scheme: &scheme }, request);
         answer
     }
 
@@ -206,13 +182,13 @@ impl<'a> Localizer<'a> {
         let start = Instant::now();
         let mut scorer = self.scorer(report, request, progress)?;
         let mut parts = vec![Parts::default(); self.candidates.len()];
-        let mut ranked = Vec::new();
+        let mut ordered = Vec::new();
         for &level in request.granularity.levels() {
             let documents = self.index.documents(level);
             for (at, similarity) in scorer.similarities(self.candidates, documents, None)? {
                 parts[at].dense = similarity;
             }
-            ranked.push((level, ranker::ranked(documents, &parts)));
+            ordered.push((level, ranker::ranked(documents, &parts)));
         }
         let mut answer = Answer {
             query: Some(scorer.query_use()),
@@ -220,9 +196,8 @@ impl<'a> Localizer<'a> {
             encoder_time: start.elapsed(),
             ..Answer::default()
         };
-        self.fill(&mut answer, ranked, &parts, &query::telling_terms(report), request, |level| {
-            self.weights.field_scheme(level)
-        });
+        let (terms, scheme) = (query::telling_terms(report), |level| self.weights.field_scheme(level));
+        self.fill(&mut answer, &Ranking { ordered, parts, terms, scheme: &scheme }, request);
         Ok(answer)
     }
 
@@ -245,18 +220,20 @@ impl<'a> Localizer<'a> {
                     Level::Function => (request.rerank, self.weights.dense_function),
                 };
                 let mut best = evidence.ranked(&self.index, level);
+                best.retain(|&at| evidence.parts[at].score() > 0.0);
                 best.truncate(most);
-                let worths = self.term_worths(level, &terms);
-                let worth = |text: &str| worth_of(text, &worths);
+                let worths = TermWorths::new(&self.index, level, &terms);
+                let worth = |text: &str| worths.of(text);
                 evidence.add_dense(&scorer.similarities(self.candidates, &best, Some(&worth))?, weight);
             }
             answer.query = Some(scorer.query_use());
             answer.embedded = scorer.embedded();
             answer.encoder_time = start.elapsed();
         }
-        let ranked =
-            request.granularity.levels().iter().map(|&level| (level, evidence.ranked(&self.index, level))).collect();
-        self.fill(&mut answer, ranked, &evidence.parts, &terms, request, |level| self.weights.field_scheme(level));
+        let levels = request.granularity.levels().iter();
+        let ordered = levels.map(|&level| (level, evidence.ranked(&self.index, level))).collect();
+        let scheme = |level| self.weights.field_scheme(level);
+        self.fill(&mut answer, &Ranking { ordered, parts: evidence.parts, terms, scheme: &scheme }, request);
         Ok(answer)
     }
 
@@ -270,75 +247,25 @@ impl<'a> Localizer<'a> {
         Ok(dense::Scorer::new(encoder, report, progress)?)
     }
 
-    /// Turns ranked positions into hits. A candidate for which nothing speaks is no result.
-    fn fill(
-        &self,
-        answer: &mut Answer,
-        ranked: Vec<(Level, Vec<usize>)>,
-        parts: &[Parts],
-        terms: &[QueryTerm],
-        request: &Request,
-        scheme: impl Fn(Level) -> Scheme,
-    ) {
-        for (level, order) in ranked {
-            let scheme = scheme(level);
-            let hits = order.into_iter().filter(|&at| parts[at] != Parts::default()).take(request.results);
-            let hits = hits.map(|at| self.hit(level, at, parts[at], terms, &scheme)).collect();
+    /// Puts the best of a ranking into the answer. A candidate for which nothing speaks is no result.
+    fn fill(&self, answer: &mut Answer, ranking: &Ranking, request: &Request) {
+        for (level, order) in &ranking.ordered {
+            let shower = Shower::new(&self.index, *level, &ranking.terms, (ranking.scheme)(*level));
+            let found = order.iter().filter(|at| ranking.parts[**at] != Parts::default()).take(request.results);
+            let hits = found.map(|&at| shower.hit(self.candidates, at, ranking.parts[at])).collect();
             match level {
                 Level::File => answer.files = hits,
                 Level::Function => answer.functions = hits,
             }
         }
     }
-
-    fn hit(&self, level: Level, at: usize, parts: Parts, terms: &[QueryTerm], scheme: &Scheme) -> Hit {
-        let candidate = self.candidates[at].clone();
-        let document = self.index.documents(level).partition_point(|&it| it < at);
-        let mut by_term = self.index.explain(level, document, terms, scheme);
-        by_term.truncate(SHOWN_TERMS);
-        let terms_shown = by_term.into_iter().map(|(term, score)| (term.to_owned(), score)).collect();
-        let lines = self.matched_lines(&candidate, level, terms);
-        Hit { score: parts.score(), parts, terms: terms_shown, lines, candidate }
-    }
-
-    /// The lines of a candidate with the most weight of distinct query terms, best first.
-    fn matched_lines(&self, candidate: &Candidate, level: Level, terms: &[QueryTerm]) -> Vec<MatchedLine> {
-        let worths = self.term_worths(level, terms);
-        let body = candidate.body();
-        let mut scored: Vec<(f32, usize, &str)> = Vec::new();
-        let mut offset = 0;
-        for line in body.split_inclusive('\n') {
-            let score = worth_of(line, &worths);
-            if score > 0.0 {
-                scored.push((score, offset, line));
-            }
-            offset += line.len();
-        }
-        scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        scored.truncate(SHOWN_LINES);
-        let best = scored.first().map_or(0.0, |it| it.0);
-        scored.retain(|it| it.0 >= SHOWN_SHARE * best);
-        let line_of = |offset: usize| candidate.source.line_at(candidate.range.start + offset);
-        scored
-            .iter()
-            .map(|&(_, offset, text)| MatchedLine { line: line_of(offset), text: text.trim().to_owned() })
-            .collect()
-    }
-
-    fn term_worths<'t>(&self, level: Level, terms: &'t [QueryTerm]) -> TermWorths<'t> {
-        let rarity =
-            |term: &'t QueryTerm| Some((term.text.as_str(), term.weight * self.index.rarity(level, &term.text)?));
-        terms.iter().filter_map(rarity).collect()
-    }
 }
 
-/// What each query term is worth where it stands.
-type TermWorths<'t> = std::collections::HashMap<&'t str, f32>;
-
-/// The worth of the distinct query terms in a text.
-fn worth_of(text: &str, worths: &TermWorths) -> f32 {
-    let mut terms = tokens::terms(text);
-    terms.sort();
-    terms.dedup();
-    terms.iter().filter_map(|term| worths.get(term.as_str())).sum()
+/// Candidates in order, and what put them there.
+struct Ranking<'a> {
+    ordered: Vec<(Level, Vec<usize>)>,
+    parts: Vec<Parts>,
+    terms: Vec<QueryTerm>,
+    /// How the terms were scored at a level.
+    scheme: &'a dyn Fn(Level) -> Scheme,
 }

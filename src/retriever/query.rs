@@ -25,7 +25,9 @@ pub fn all_terms(report: &IssueReport) -> Vec<QueryTerm> {
 pub fn telling_terms(report: &IssueReport) -> Vec<QueryTerm> {
     let title = tokens::terms(&report.title);
     let all = title.iter().cloned().chain(title.iter().cloned()).chain(tokens::terms(&report.body));
-    weighted(all.filter(|term| is_telling(term)))
+    let telling = weighted(all.filter(|term| is_telling(term)));
+    // An issue of nothing but common words is still a question.
+    if telling.is_empty() { all_terms(report) } else { telling }
 }
 
 fn is_telling(term: &str) -> bool {
@@ -78,6 +80,11 @@ mod tests {
             telling_terms(&report("The lexer fails", "expected: 12 tokens x")),
             &[("lexer", 2.0), ("fails", 2.0), ("tokens", 1.0)],
         );
+    }
+
+    #[test]
+    fn an_issue_of_nothing_but_grammar_keeps_it() {
+        check(telling_terms(&report("It does not", "")), &[("it", 1.0), ("does", 1.0), ("not", 1.0)]);
     }
 
     #[test]

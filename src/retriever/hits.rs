@@ -1,0 +1,132 @@
+//! What is shown of a result: its parts, the terms that brought most, the lines that hold them.
+
+use std::collections::HashMap;
+
+use crate::index::lexical::{LexicalIndex, QueryTerm, Scheme};
+use crate::index::tokens;
+use crate::types::{Candidate, Level};
+
+use super::ranker::Parts;
+
+/// One result.
+#[derive(Debug, Clone)]
+pub struct Hit {
+    pub candidate: Candidate,
+    pub score: f32,
+    pub parts: Parts,
+    /// The query terms that brought most, with their BM25 scores.
+    pub terms: Vec<(String, f32)>,
+    /// The lines that hold most of the query, best first.
+    pub lines: Vec<MatchedLine>,
+}
+
+/// A line of a result that holds terms of the query.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MatchedLine {
+    pub line: u32,
+    pub text: String,
+}
+
+/// Lines shown of each result.
+const SHOWN_LINES: usize = 3;
+/// A line that is worth less than this share of the best one is not shown: it holds a common word or two.
+const SHOWN_SHARE: f32 = 0.25;
+/// Characters shown of a line; data and minified code have lines of a megabyte.
+const SHOWN_WIDTH: usize = 240;
+/// Terms shown of each result.
+const SHOWN_TERMS: usize = 6;
+
+/// Makes hits of one level's candidates.
+pub struct Shower<'a> {
+    index: &'a LexicalIndex,
+    level: Level,
+    terms: &'a [QueryTerm],
+    scheme: Scheme,
+    worths: TermWorths<'a>,
+}
+
+impl<'a> Shower<'a> {
+    pub fn new(index: &'a LexicalIndex, level: Level, terms: &'a [QueryTerm], scheme: Scheme) -> Self {
+        Shower { index, level, terms, scheme, worths: TermWorths::new(index, level, terms) }
+    }
+
+    /// The candidate at a position of the list as a result.
+    pub fn hit(&self, candidates: &[Candidate], at: usize, parts: Parts) -> Hit {
+        let candidate = candidates[at].clone();
+        let document = self.index.documents(self.level).partition_point(|&it| it < at);
+        let by_term = self.index.explain(self.level, document, self.terms, &self.scheme);
+        let terms = by_term.into_iter().take(SHOWN_TERMS).map(|(term, score)| (term.to_owned(), score)).collect();
+        Hit { score: parts.score(), parts, terms, lines: self.lines(&candidate), candidate }
+    }
+
+    fn lines(&self, candidate: &Candidate) -> Vec<MatchedLine> {
+        let mut offset = candidate.range.start;
+        let mut scored: Vec<(f32, usize, &str)> = Vec::new();
+        for line in candidate.body().split_inclusive('\n') {
+            scored.push((self.worths.of(line), offset, line));
+            offset += line.len();
+        }
+        scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        let least = scored.first().map_or(0.0, |best| best.0 * SHOWN_SHARE);
+        let shown = scored.into_iter().take(SHOWN_LINES).filter(|it| it.0 > 0.0 && it.0 >= least);
+        let matched = |(_, offset, text): (f32, usize, &str)| MatchedLine {
+            line: candidate.source.line_at(offset),
+            text: text.trim().chars().take(SHOWN_WIDTH).collect(),
+        };
+        shown.map(matched).collect()
+    }
+}
+
+/// What each query term is worth where it stands: its weight times its rarity.
+pub struct TermWorths<'t>(HashMap<&'t str, f32>);
+
+impl<'t> TermWorths<'t> {
+    pub fn new(index: &LexicalIndex, level: Level, terms: &'t [QueryTerm]) -> Self {
+        let worth = |term: &'t QueryTerm| Some((term.text.as_str(), term.weight * index.rarity(level, &term.text)?));
+        TermWorths(terms.iter().filter_map(worth).collect())
+    }
+
+    /// The worth of the distinct query terms in a text.
+    pub fn of(&self, text: &str) -> f32 {
+        let mut terms = tokens::terms(text);
+        terms.sort();
+        terms.dedup();
+        terms.iter().filter_map(|term| self.0.get(term.as_str())).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::types::Source;
+
+    /// Lines shown of a file, by number, for a query of words that stand in it.
+    #[track_caller]
+    fn check(text: &str, query: &[&str], expected: &[u32]) {
+        let other = Source::new("other", "Text", "common");
+        let candidates = [Source::new("file", "Text", text), other].map(|it| Candidate::file(Arc::new(it)));
+        let index = LexicalIndex::build(&candidates);
+        let terms: Vec<QueryTerm> = query.iter().map(|it| QueryTerm { text: (*it).into(), weight: 1.0 }).collect();
+        let scheme = Scheme {
+            k1: 1.2,
+            weights: [1.0, 0.0, 0.0],
+            lengths: crate::index::lexical::LengthNorm::Joined { b: 0.75 },
+        };
+        let hit = Shower::new(&index, Level::File, &terms, scheme).hit(&candidates, 0, Parts::default());
+        assert_eq!(hit.lines.iter().map(|it| it.line).collect::<Vec<_>>(), expected, "{text}");
+    }
+
+    #[test]
+    fn the_lines_with_most_of_the_query_come_first() {
+        check("red\nnothing\nred blue\n", &["red", "blue"], &[3, 1]);
+        check("red red\nred\n", &["red"], &[1, 2]);
+        check("a\nb\n", &["red"], &[]);
+    }
+
+    #[test]
+    fn a_line_with_a_common_word_alone_is_not_shown() {
+        check("red blue green\ncommon\n", &["red", "blue", "green", "common"], &[1]);
+    }
+}
