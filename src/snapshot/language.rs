@@ -94,6 +94,11 @@ impl Grammar {
         Grammar { nested_functions: false, rescue: Some(c_family::one_configuration), ..self }
     }
 
+    /// Functions do not nest.
+    fn flat(self) -> Self {
+        Grammar { nested_functions: false, ..self }
+    }
+
     fn exact_names(self) -> Self {
         Grammar { exact_names: true, ..self }
     }
@@ -430,7 +435,7 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
         Language::new(
             "SQL",
             &["sql", "ddl", "pgsql", "psql", "tsql"],
-            heavy!(Grammar::new(tree_sitter_sequel::LANGUAGE, include_str!("queries/sql.scm")).exact_names()),
+            heavy!(Grammar::new(tree_sitter_sequel::LANGUAGE, include_str!("queries/sql.scm")).exact_names().flat()),
         ),
         Language::files_only("Standard ML", &["sml"]),
         Language::files_only("Starlark", &["star", "bazel"]).file_names(&["build", "workspace"]),
@@ -439,7 +444,11 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
         Language::new(
             "Swift",
             &["swift"],
-            heavy!(Grammar::new(tree_sitter_swift::LANGUAGE, include_str!("queries/swift.scm")).exact_names().all_branches()),
+            heavy!(
+                Grammar::new(tree_sitter_swift::LANGUAGE, include_str!("queries/swift.scm"))
+                    .exact_names()
+                    .all_branches()
+            ),
         ),
         Language::files_only("SystemVerilog", &["sv", "svh"]),
         Language::files_only("Tcl", &["tcl", "tk"]),
