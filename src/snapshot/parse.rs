@@ -425,3 +425,24 @@ fn qualified(grammar: &Grammar, mut definitions: Vec<Definition>) -> Vec<Functio
     }
     functions
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::language;
+    use super::*;
+
+    #[track_caller]
+    fn check_given_up(language: &str, text: String) {
+        let language = language::by_name(language).expect("a row of the table");
+        let extracted = extract("hostile", language, text);
+        let note = extracted.note.expect("the parse is given up");
+        assert!(note.contains("given up"), "{}: {note}", language.name);
+        assert_eq!(extracted.functions, []);
+    }
+
+    #[test]
+    fn a_scanner_that_reads_to_the_end_from_every_byte_is_stopped() {
+        check_given_up("Lua", "/".repeat(60_000));
+        check_given_up("R", "/*\\--".repeat(4_000));
+    }
+}
