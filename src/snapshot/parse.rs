@@ -186,7 +186,9 @@ impl Reader<'_> {
         // the end of the text: what is read counts too, and the text ends early for who has read too much.
         let mut chunk = |offset: usize, _: tree_sitter::Point| {
             spend(1);
-            let end = if budget.get() == 0 { offset } else { text.len().min(offset.saturating_add(READ_AT_ONCE)) };
+            // Never within a character: the lexer reads past a piece that ends in one and gets nothing more.
+            let end = text.floor_char_boundary(offset.saturating_add(READ_AT_ONCE));
+            let end = if budget.get() == 0 { offset } else { end };
             text.as_bytes().get(offset..end).unwrap_or_default()
         };
         let options = ParseOptions::new().progress_callback(&mut progress);
@@ -443,6 +445,8 @@ mod tests {
     #[test]
     fn a_scanner_that_reads_to_the_end_from_every_byte_is_stopped() {
         check_given_up("Lua", "/".repeat(60_000));
+        check_given_up("Scala", "日本'${case日本".repeat(4_000));
+        check_given_up("Dart", "日本".repeat(20_000));
         check_given_up("R", "/*\\--".repeat(4_000));
     }
 }
