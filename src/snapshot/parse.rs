@@ -19,6 +19,7 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ops::{ControlFlow, Range};
+use std::time::Instant;
 
 use tree_sitter::{Node, ParseOptions, Parser, Query, QueryCursor, QueryCursorOptions, StreamingIterator, Tree};
 
@@ -52,13 +53,20 @@ pub enum ParseFailure {
     Grammar { language: &'static str, message: String },
     #[error("parsing was given up after {steps} steps, so this file has no function candidates")]
     TooHard { steps: u64 },
+    #[error("parsing was given up after {seconds} seconds, so this file has no function candidates")]
+    TooSlow { seconds: u64 },
 }
 
 /// What a parse may cost, in steps: a progress callback (about every hundred operations of the parser) and a piece of
-/// text read are one each. Counted, not timed: the same file gives the same candidates on every machine. Among 10,000
-/// ordinary files of 14 languages none took a step for each 16 bytes.
-const BYTES_PER_STEP: u64 = 4;
-const STEPS_FLOOR: u64 = 10_000;
+/// text read are one each. Counted first, not timed: the same file gives the same candidates on every machine. Among
+/// 10,000 ordinary files of 14 languages none took 2,000 steps and one for each 16 bytes.
+const BYTES_PER_STEP: u64 = 8;
+const STEPS_FLOOR: u64 = 5_000;
+
+/// An operation costs more the more readings of a broken text the parser keeps, up to milliseconds, which no count shows.
+/// Ordinary source takes a second for each megabyte or less, even on a busy machine.
+const SECONDS_FLOOR: u64 = 5;
+const BYTES_PER_SECOND: u64 = 100_000;
 
 /// Bytes of the text that the parser gets at a time; each time counts as a step.
 const READ_AT_ONCE: usize = 4096;
@@ -115,25 +123,39 @@ fn readable<'a>(grammar: &Grammar, text: &'a str) -> Cow<'a, str> {
     if prepared.contains('\0') { Cow::Owned(prepared.replace('\0', " ")) } else { prepared }
 }
 
-/// A count of the steps that parsing and querying may still take.
+/// What parsing and querying may still cost.
 struct Budget {
-    total: u64,
-    left: u64,
+    steps: u64,
+    left: Cell<u64>,
+    seconds: u64,
+    start: Instant,
 }
 
 impl Budget {
     fn new(bytes: usize) -> Self {
-        let total = (bytes as u64 / BYTES_PER_STEP).max(STEPS_FLOOR);
-        Budget { total, left: total }
+        let steps = (bytes as u64 / BYTES_PER_STEP).max(STEPS_FLOOR);
+        let seconds = SECONDS_FLOOR + bytes as u64 / BYTES_PER_SECOND;
+        Budget { steps, left: Cell::new(steps), seconds, start: Instant::now() }
     }
 
-    fn step(&mut self) -> ControlFlow<()> {
-        self.left = self.left.saturating_sub(1);
-        if self.left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    fn spent(&self) -> bool {
+        self.left.get() == 0 || self.is_late()
+    }
+
+    fn is_late(&self) -> bool {
+        self.start.elapsed().as_secs() >= self.seconds
+    }
+
+    fn step(&self) -> ControlFlow<()> {
+        self.left.set(self.left.get().saturating_sub(1));
+        if self.spent() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
     fn failure(&self) -> ParseFailure {
-        ParseFailure::TooHard { steps: self.total }
+        match self.left.get() {
+            0 => ParseFailure::TooHard { steps: self.steps },
+            _ => ParseFailure::TooSlow { seconds: self.seconds },
+        }
     }
 }
 
@@ -176,25 +198,20 @@ impl Reader<'_> {
     }
 
     fn parse(&mut self, text: &str) -> Option<Tree> {
-        let budget = Cell::new(self.budget.left);
-        let spend = |steps: u64| budget.set(budget.get().saturating_sub(steps));
-        let mut progress = |_: &tree_sitter::ParseState| {
-            spend(1);
-            if budget.get() == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        };
+        let budget = &self.budget;
+        let mut progress = |_: &tree_sitter::ParseState| budget.step();
         // A grammar's own scanner may look for the end of a comment from every byte that is skipped after an error, to
-        // the end of the text: what is read counts too, and the text ends early for who has read too much.
-        let mut chunk = |offset: usize, _: tree_sitter::Point| {
-            spend(1);
-            // Never within a character: the lexer reads past a piece that ends in one and gets nothing more.
-            let end = text.floor_char_boundary(offset.saturating_add(READ_AT_ONCE));
-            let end = if budget.get() == 0 { offset } else { end };
-            text.as_bytes().get(offset..end).unwrap_or_default()
+        // the end of the text: what is read counts too, and the text ends early for who has read too much. A piece never
+        // ends within a character: the lexer would ask for the rest, and reads on even when it gets nothing.
+        let mut chunk = |offset: usize, _: tree_sitter::Point| match budget.step() {
+            ControlFlow::Break(()) => &[],
+            ControlFlow::Continue(()) => {
+                let end = text.floor_char_boundary(offset.saturating_add(READ_AT_ONCE));
+                text.as_bytes().get(offset..end).unwrap_or_default()
+            }
         };
         let options = ParseOptions::new().progress_callback(&mut progress);
-        let tree = self.parser.parse_with_options(&mut chunk, None, Some(options));
-        self.budget.left = budget.get();
-        let tree = tree.filter(|_| self.budget.left > 0);
+        let tree = self.parser.parse_with_options(&mut chunk, None, Some(options)).filter(|_| !budget.spent());
         // A parse that was given up would be continued by the next one.
         self.parser.reset();
         tree
