@@ -43,6 +43,9 @@ pub struct Arguments {
     /// Functions that hybrid embeds, the best of the lexical list; a quarter as many files. 0: no encoder [default: 200].
     #[arg(long, value_name = "N")]
     rerank: Option<usize>,
+    /// A folder with a model (config.json, tokenizer.json, model.safetensors) instead of the one in the program.
+    #[arg(long, value_name = "FOLDER")]
+    model: Option<PathBuf>,
     /// Show the parts of each score and the lines that matched.
     #[arg(long)]
     explain: bool,
@@ -74,7 +77,8 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
     let snapshot_time = start.elapsed();
 
     let load_start = Instant::now();
-    let encoder = needs_encoder(&request).then(encoder::bundled).transpose()?;
+    let load = || arguments.model.as_deref().map_or_else(encoder::bundled, encoder::load);
+    let encoder = needs_encoder(&request).then(load).transpose()?;
     let load_time = load_start.elapsed();
 
     let index_start = Instant::now();

@@ -39,7 +39,9 @@ pub enum ImageError {
     TooManyBytes { bytes: u64, limit: u64 },
     #[error("it has {width} x {height} pixels, more than the limit of {limit}: shrink it or raise `images.max_pixels`")]
     TooManyPixels { width: u32, height: u32, limit: u64 },
-    #[error("decoding it would take more memory than the limit of {limit} pixels allows: shrink it or raise `images.max_pixels`")]
+    #[error(
+        "decoding it would take more memory than the limit of {limit} pixels allows: shrink it or raise `images.max_pixels`"
+    )]
     TooMuchMemory { limit: u64 },
     #[error("its format is not known: attach a PNG, JPEG, WebP, GIF or BMP file")]
     UnknownFormat,

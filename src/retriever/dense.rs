@@ -1,7 +1,8 @@
 //! Similarity of an issue and candidates by the encoder: a candidate's score is that of its best window.
 
-use crate::encoder::{Encoder, EncoderError};
-use crate::index::lexical::QueryTerm;
+use rayon::prelude::*;
+
+use crate::encoder::{Encoder, EncoderError, Window};
 use crate::types::{Candidate, IssueReport};
 use crate::vector;
 
@@ -21,7 +22,7 @@ pub struct Scorer<'a> {
 
 impl<'a> Scorer<'a> {
     pub fn new(encoder: &'a dyn Encoder, report: &IssueReport, progress: Progress<'a>) -> Result<Self, EncoderError> {
-        let query = encoder.query(&report.title, &report.body)?;
+        let query = encoder.query(report)?;
         let query_use = QueryUse { tokens: query.tokens, used: query.tokens_used };
         Ok(Scorer { encoder, query: query.vector, query_use, embedded: Embedded::default(), progress })
     }
@@ -34,16 +35,24 @@ impl<'a> Scorer<'a> {
         self.embedded
     }
 
-    /// Cosine similarity of each chosen candidate's best window.
+    /// Cosine similarity of each chosen candidate's best window. `worth` says how telling a text is for the query: of a
+    /// candidate with many windows only the most telling are embedded. Without it all are.
     pub fn similarities(
         &mut self,
         candidates: &[Candidate],
         chosen: &[usize],
-        _terms: Option<&[QueryTerm]>,
+        worth: Option<&(dyn Fn(&str) -> f32 + Sync)>,
     ) -> Result<Vec<(usize, f32)>, EncoderError> {
-        let windows: Vec<Vec<_>> =
-            chosen.iter().map(|&at| self.encoder.windows(&candidates[at].header(), candidates[at].body())).collect();
-        let flat: Vec<_> = windows.iter().flatten().collect();
+        let windows_of = |&at: &usize| {
+            let body = candidates[at].body();
+            let windows = self.encoder.windows(&candidates[at].header(), body)?;
+            Ok(match worth {
+                Some(worth) if windows.len() > MOST_WINDOWS => most_telling(windows, body, worth),
+                _ => windows,
+            })
+        };
+        let windows: Vec<Vec<Window>> = chosen.par_iter().map(windows_of).collect::<Result<_, EncoderError>>()?;
+        let flat: Vec<&Window> = windows.iter().flatten().collect();
         let vectors = self.encoder.embed(&flat, self.progress)?;
         self.embedded.candidates += chosen.len();
         self.embedded.windows += flat.len();
@@ -53,6 +62,27 @@ impl<'a> Scorer<'a> {
             .iter()
             .zip(&windows)
             .map(|(&at, windows)| (at, similarities.by_ref().take(windows.len()).fold(f32::NEG_INFINITY, f32::max)));
-        Ok(best.filter(|(_, similarity)| similarity.is_finite()).collect())
+        Ok(best.collect())
     }
+}
+
+/// The windows of a long candidate that are embedded when a list is reranked. A file of a thousand lines has forty; the
+/// best of them is nearly always among those that share most with the query, and embedding is what an answer waits for.
+const MOST_WINDOWS: usize = 3;
+
+/// The windows whose text is worth most to the query, in their order.
+fn most_telling(windows: Vec<Window>, body: &str, worth: &(dyn Fn(&str) -> f32 + Sync)) -> Vec<Window> {
+    let mut ranked: Vec<(f32, usize)> =
+        windows.iter().enumerate().map(|(at, window)| (worth(&body[window.body.clone()]), at)).collect();
+    ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    let mut kept: Vec<usize> = ranked.into_iter().take(MOST_WINDOWS).map(|(_, at)| at).collect();
+    kept.sort_unstable();
+    let mut at = 0;
+    windows
+        .into_iter()
+        .filter(|_| {
+            at += 1;
+            kept.binary_search(&(at - 1)).is_ok()
+        })
+        .collect()
 }

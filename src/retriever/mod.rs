@@ -244,7 +244,9 @@ impl<'a> Localizer<'a> {
                 };
                 let mut best = evidence.ranked(&self.index, level);
                 best.truncate(most);
-                evidence.add_dense(&scorer.similarities(self.candidates, &best, Some(&terms))?, weight);
+                let worths = self.term_worths(level, &terms);
+                let worth = |text: &str| worth_of(text, &worths);
+                evidence.add_dense(&scorer.similarities(self.candidates, &best, Some(&worth))?, weight);
             }
             answer.query = Some(scorer.query_use());
             answer.embedded = scorer.embedded();
@@ -299,12 +301,12 @@ impl<'a> Localizer<'a> {
 
     /// The lines of a candidate with the most weight of distinct query terms, best first.
     fn matched_lines(&self, candidate: &Candidate, level: Level, terms: &[QueryTerm]) -> Vec<MatchedLine> {
-        let weights = self.line_weights(level, terms);
+        let worths = self.term_worths(level, terms);
         let body = candidate.body();
         let mut scored: Vec<(f32, usize, &str)> = Vec::new();
         let mut offset = 0;
         for line in body.split_inclusive('\n') {
-            let score = line_score(line, &weights);
+            let score = worth_of(line, &worths);
             if score > 0.0 {
                 scored.push((score, offset, line));
             }
@@ -319,20 +321,20 @@ impl<'a> Localizer<'a> {
             .collect()
     }
 
-    fn line_weights<'t>(&self, level: Level, terms: &'t [QueryTerm]) -> LineWeights<'t> {
+    fn term_worths<'t>(&self, level: Level, terms: &'t [QueryTerm]) -> TermWorths<'t> {
         let rarity =
             |term: &'t QueryTerm| Some((term.text.as_str(), term.weight * self.index.rarity(level, &term.text)?));
         terms.iter().filter_map(rarity).collect()
     }
 }
 
-/// What each query term is worth on a line.
-type LineWeights<'t> = std::collections::HashMap<&'t str, f32>;
+/// What each query term is worth where it stands.
+type TermWorths<'t> = std::collections::HashMap<&'t str, f32>;
 
-/// The worth of the distinct query terms on a line.
-fn line_score(line: &str, weights: &LineWeights) -> f32 {
-    let mut terms = tokens::terms(line);
+/// The worth of the distinct query terms in a text.
+fn worth_of(text: &str, worths: &TermWorths) -> f32 {
+    let mut terms = tokens::terms(text);
     terms.sort();
     terms.dedup();
-    terms.iter().filter_map(|term| weights.get(term.as_str())).sum()
+    terms.iter().filter_map(|term| worths.get(term.as_str())).sum()
 }

@@ -29,15 +29,15 @@ const IGNORE_FILE_BYTES: u64 = 8 << 20;
 /// Where the files of a snapshot are.
 pub(super) enum Place {
     WorkTree(Scope),
-    Revision(Revision),
+    Revision(Box<Revision>),
 }
 
 /// A commit of a repository and its source files.
 pub(super) struct Revision {
-    pub repository: ThreadSafeRepository,
+    pub(super) repository: ThreadSafeRepository,
     /// Full hash; `None` of a repository without commits.
-    pub commit: Option<String>,
-    pub listing: Listing<ObjectId>,
+    pub(super) commit: Option<String>,
+    pub(super) listing: Listing<ObjectId>,
 }
 
 /// Where to read what a user means by a directory (absolute, links resolved) and perhaps a revision.
@@ -56,11 +56,17 @@ pub(super) fn locate(root: &Path, revision: Option<&str>) -> Result<Place, Snaps
     match (revision, prefix(&local, root)) {
         (Some(revision), prefix) => revision_at(repository, root, revision, prefix.as_deref().unwrap_or_default()),
         (None, Some(prefix)) => Ok(Place::WorkTree(scope(&local, prefix))),
-        (None, None) if local.head().is_ok_and(|head| head.is_unborn()) => {
-            Ok(Place::Revision(Revision { repository, commit: None, listing: Listing::default() }))
+        (None, None) if is_empty(&local) => {
+            Ok(Place::Revision(Box::new(Revision { repository, commit: None, listing: Listing::default() })))
         }
         (None, None) => revision_at(repository, root, "HEAD", ""),
     }
+}
+
+/// Whether a repository has no commits and no branches. One whose `HEAD` leads nowhere may still have branches.
+fn is_empty(repository: &Repository) -> bool {
+    let has_references = || repository.references().is_ok_and(|it| it.all().is_ok_and(|mut all| all.next().is_some()));
+    repository.head().is_ok_and(|head| head.is_unborn()) && !has_references()
 }
 
 /// The repository that a directory is in, or is; an error if there is one that can't be opened.
@@ -83,9 +89,10 @@ fn open_options() -> gix::sec::trust::Mapping<gix::open::Options> {
     mapping
 }
 
-/// The first line of what an error says.
-fn one_line(error: &dyn std::fmt::Display) -> String {
-    error.to_string().lines().next().unwrap_or_default().trim_end_matches('.').to_owned()
+/// The root of an error in one line: what stands around it tells of steps, not of the user's repository.
+fn one_line(error: &gix::Error) -> String {
+    let root = error.iter_errors().last().map(ToString::to_string).unwrap_or_default();
+    root.lines().next().unwrap_or_default().trim_end_matches('.').to_owned()
 }
 
 /// The root relative to the top of its work tree; `None` if it is not in a work tree but in a repository's own directory.
@@ -173,11 +180,14 @@ fn revision_at(
     })?;
     lister.list(directory);
     let listing = lister.listing;
-    Ok(Place::Revision(Revision { repository, commit: Some(commit.to_string()), listing }))
+    Ok(Place::Revision(Box::new(Revision { repository, commit: Some(commit.to_string()), listing })))
 }
 
 /// The commit that a revision names, and its tree.
 fn resolve(repository: &Repository, revision: &str) -> Result<(ObjectId, ObjectId), String> {
+    if is_empty(repository) {
+        return Err("it has no commits yet".to_owned());
+    }
     let id = repository.rev_parse_single(BStr::new(revision)).map_err(|error| one_line(&error))?;
     let object = id.object().map_err(|error| one_line(&error))?;
     let commit = object.peel_to_kind(gix::objs::Kind::Commit).map_err(|error| one_line(&error))?.into_commit();
@@ -283,7 +293,7 @@ impl Lister<'_> {
             }
             _ if name.to_str().is_err() => self.unnameable(&path, kind),
             EntryKind::Tree => pending.push(Directory { path, tree: id, rules: rules.clone(), wanted }),
-            EntryKind::Blob | EntryKind::BlobExecutable => self.listing.file(self.from_root(&path), wanted, id),
+            EntryKind::Blob | EntryKind::BlobExecutable => self.listing.file(self.below_root(&path), wanted, id),
         }
     }
 
@@ -310,10 +320,10 @@ impl Lister<'_> {
     }
 
     fn skip(&mut self, path: &str, reason: SkipReason) {
-        self.listing.skip(self.from_root(path), reason);
+        self.listing.skip(self.below_root(path), reason);
     }
 
-    fn from_root(&self, path: &str) -> String {
+    fn below_root(&self, path: &str) -> String {
         path.get(self.prefix_bytes..).unwrap_or_default().to_owned()
     }
 }

@@ -4,12 +4,12 @@
 //! `tests/fixtures/languages/`. Endings follow GitHub's linguist. Data (JSON, YAML) and prose (Markdown) are not source.
 //! Knows nothing of repositories: which files are looked at, and which are generated or vendored, is decided elsewhere.
 
-use std::sync::{LazyLock, OnceLock};
+use std::sync::LazyLock;
 
-use tree_sitter::{Query, QueryError};
 use tree_sitter_language::LanguageFn;
 
-use super::{c_family, directives};
+use super::grammar::{Grammar, Rescue};
+use super::rewrite;
 
 /// A row of the table.
 pub struct Language {
@@ -27,103 +27,11 @@ pub enum Functions {
     /// File candidates only.
     None,
     /// A tree-sitter grammar and a query for definitions.
-    Grammar(Grammar),
+    Grammar(Box<Grammar>),
     /// A host document (HTML, Vue, Svelte) whose `<script>` elements are JavaScript or TypeScript.
     Scripts,
     /// A Jupyter notebook: the code cells, in the notebook's language.
     Notebook,
-}
-
-/// Makes a text easier to parse without moving a byte of it; `None` when there is nothing to do.
-type Rewrite = fn(&str) -> Option<String>;
-
-/// How definitions are found in a syntax tree and named.
-pub struct Grammar {
-    language: LanguageFn,
-    query_text: &'static str,
-    query: OnceLock<Result<Query, QueryError>>,
-    /// What stands between the components of a name as it is written (`A::b`); `.` in the qualified name.
-    pub separators: &'static [&'static str],
-    /// Kinds of parents that belong to the definition they wrap (a decorated definition, a template declaration).
-    pub wrappers: &'static [&'static str],
-    /// Kinds of preceding siblings that belong to a definition (attributes, decorators).
-    pub leading: &'static [&'static str],
-    /// Whether a function can stand in another one. Where it can't, the parser has missed a brace between the two.
-    pub nested_functions: bool,
-    /// A name is taken as it is written: `<`, `>` and quotes may be part of it (`foldl'`, `<$>`, `names<-`).
-    pub exact_names: bool,
-    /// Neighbouring definitions of one name are the clauses of one function.
-    pub joins_clauses: bool,
-    /// Applied to every text before it is parsed.
-    pub prepare: Option<Rewrite>,
-    /// Applied to a text that did not parse well, for a second reading.
-    pub rescue: Option<Rewrite>,
-}
-
-impl Grammar {
-    fn new(language: LanguageFn, query_text: &'static str) -> Self {
-        Grammar {
-            language,
-            query_text,
-            query: OnceLock::new(),
-            separators: &[],
-            wrappers: &[],
-            leading: &[],
-            nested_functions: true,
-            exact_names: false,
-            joins_clauses: false,
-            prepare: None,
-            rescue: None,
-        }
-    }
-
-    fn separators(self, separators: &'static [&'static str]) -> Self {
-        Grammar { separators, ..self }
-    }
-
-    fn wrappers(self, wrappers: &'static [&'static str]) -> Self {
-        Grammar { wrappers, ..self }
-    }
-
-    fn leading(self, leading: &'static [&'static str]) -> Self {
-        Grammar { leading, ..self }
-    }
-
-    /// Functions do not nest, and the preprocessor may stand between the parser and the braces.
-    fn c_family(self) -> Self {
-        Grammar { nested_functions: false, rescue: Some(c_family::one_configuration), ..self }
-    }
-
-    /// Functions do not nest.
-    fn flat(self) -> Self {
-        Grammar { nested_functions: false, ..self }
-    }
-
-    fn exact_names(self) -> Self {
-        Grammar { exact_names: true, ..self }
-    }
-
-    fn joins_clauses(self) -> Self {
-        Grammar { joins_clauses: true, ..self }
-    }
-
-    /// A preprocessor's directives may stand anywhere; the parser reads all branches.
-    fn all_branches(self) -> Self {
-        Grammar { prepare: Some(directives::without_directives), rescue: Some(directives::as_written), ..self }
-    }
-
-    fn prepare(self, prepare: Rewrite) -> Self {
-        Grammar { prepare: Some(prepare), ..self }
-    }
-
-    pub(super) fn language(&self) -> tree_sitter::Language {
-        self.language.into()
-    }
-
-    /// The compiled query; compiled at first use because the large grammars take milliseconds.
-    pub(super) fn query(&self) -> Result<&Query, &QueryError> {
-        self.query.get_or_init(|| Query::new(&self.language(), self.query_text)).as_ref()
-    }
 }
 
 impl Language {
@@ -136,7 +44,7 @@ impl Language {
     }
 
     fn parsed(name: &'static str, extensions: &'static [&'static str], grammar: Grammar) -> Self {
-        Language::new(name, extensions, Functions::Grammar(grammar))
+        Language::new(name, extensions, Functions::Grammar(Box::new(grammar)))
     }
 
     fn file_names(self, file_names: &'static [&'static str]) -> Self {
@@ -148,7 +56,7 @@ impl Language {
 macro_rules! heavy {
     ($grammar:expr) => {{
         #[cfg(feature = "heavy-grammars")]
-        let functions = Functions::Grammar($grammar);
+        let functions = Functions::Grammar(Box::new($grammar));
         #[cfg(not(feature = "heavy-grammars"))]
         let functions = Functions::None;
         functions
@@ -194,7 +102,9 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
         Language::parsed(
             "C",
             &["c", "h", "idc"],
-            Grammar::new(tree_sitter_c::LANGUAGE, include_str!("queries/c.scm")).c_family(),
+            Grammar::new(tree_sitter_c::LANGUAGE, include_str!("queries/c.scm"))
+                .rescues(&[Rescue::Rewrite(rewrite::one_configuration)])
+                .without_nested_functions(),
         ),
         Language::new(
             "C#",
@@ -210,8 +120,9 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
             Grammar::new(tree_sitter_cpp::LANGUAGE, include_str!("queries/cpp.scm"))
                 .separators(&["::"])
                 .wrappers(&["template_declaration"])
-                .prepare(c_family::without_class_macros)
-                .c_family(),
+                .prepare(rewrite::without_class_macros)
+                .rescues(&[Rescue::Rewrite(rewrite::one_cpp_configuration)])
+                .without_nested_functions(),
         ),
         Language::files_only("Cairo", &["cairo"]),
         Language::files_only("Clojure", &["clj", "cljs", "cljc", "cljx", "bb"]),
@@ -292,7 +203,9 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
                 concat!(include_str!("queries/ecmascript.scm"), include_str!("queries/javascript.scm")),
             )
             .wrappers(&["export_statement"])
-            .leading(&["decorator"]),
+            .leading(&["decorator"])
+            // Flow's type annotations are near to TypeScript's.
+            .rescues(&[Rescue::Language("TSX")]),
         )
         .file_names(&["jakefile"]),
         Language::files_only("Jinja", &["jinja", "jinja2", "j2"]),
@@ -308,7 +221,10 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
         Language::new(
             "Kotlin",
             &["kt", "kts", "ktm"],
-            heavy!(Grammar::new(tree_sitter_kotlin_ng::LANGUAGE, include_str!("queries/kotlin.scm"))),
+            heavy!(
+                Grammar::new(tree_sitter_kotlin_ng::LANGUAGE, include_str!("queries/kotlin.scm"))
+                    .rescues(&[Rescue::Rewrite(rewrite::plainer_kotlin)])
+            ),
         ),
         Language::files_only("Lean", &["lean"]),
         Language::files_only("Less", &["less"]),
@@ -342,12 +258,20 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
         Language::new(
             "Objective-C",
             &["m"],
-            heavy!(Grammar::new(tree_sitter_objc::LANGUAGE, include_str!("queries/objc.scm")).c_family()),
+            heavy!(
+                Grammar::new(tree_sitter_objc::LANGUAGE, include_str!("queries/objc.scm"))
+                    .rescues(&[Rescue::Rewrite(rewrite::one_objc_configuration)])
+                    .without_nested_functions()
+            ),
         ),
         Language::new(
             "Objective-C++",
             &["mm"],
-            heavy!(Grammar::new(tree_sitter_objc::LANGUAGE, include_str!("queries/objc.scm")).c_family()),
+            heavy!(
+                Grammar::new(tree_sitter_objc::LANGUAGE, include_str!("queries/objc.scm"))
+                    .rescues(&[Rescue::Rewrite(rewrite::one_objc_configuration)])
+                    .without_nested_functions()
+            ),
         ),
         Language::new(
             "OCaml",
@@ -435,7 +359,11 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
         Language::new(
             "SQL",
             &["sql", "ddl", "pgsql", "psql", "tsql"],
-            heavy!(Grammar::new(tree_sitter_sequel::LANGUAGE, include_str!("queries/sql.scm")).exact_names().flat()),
+            heavy!(
+                Grammar::new(tree_sitter_sequel::LANGUAGE, include_str!("queries/sql.scm"))
+                    .exact_names()
+                    .without_nested_functions()
+            ),
         ),
         Language::files_only("Standard ML", &["sml"]),
         Language::files_only("Starlark", &["star", "bazel"]).file_names(&["build", "workspace"]),

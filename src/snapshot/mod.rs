@@ -6,11 +6,12 @@
 pub mod language;
 pub mod parse;
 
-mod c_family;
 mod directives;
 mod filter;
 mod git;
+mod grammar;
 mod notebook;
+mod rewrite;
 mod rules;
 mod scripts;
 mod text;
@@ -150,7 +151,8 @@ pub fn read(
             let listing = walk::list(&root, scope);
             Ok(assemble(listing, progress, || (), |(), path, ()| walk::load(&root, path, max_bytes)))
         }
-        git::Place::Revision(git::Revision { repository, commit, listing }) => {
+        git::Place::Revision(revision) => {
+            let git::Revision { repository, commit, listing } = *revision;
             let load = |worker: &mut gix::Repository, _: &str, id: &gix::ObjectId| git::load(worker, *id, max_bytes);
             Ok(Snapshot { commit, ..assemble(listing, progress, || repository.to_thread_local(), load) })
         }

@@ -62,7 +62,7 @@ impl Metadata {
 }
 
 /// The code cells of a notebook and their functions.
-pub fn extract(path: &str, language_name: &'static str, text: String) -> Extracted {
+pub(super) fn extract(path: &str, language_name: &'static str, text: String) -> Extracted {
     let notebook: Notebook = match serde_json::from_str(&text) {
         Ok(notebook) => notebook,
         Err(error) => {
@@ -127,13 +127,9 @@ impl Code {
         let (mut all, mut note) = (Vec::new(), None);
         let ends = self.cells.iter().skip(1).copied().chain([self.text.len()]);
         for (&start, end) in self.cells.iter().zip(ends) {
-            match parse::functions(row.name, grammar, &without_magics(&self.text[start..end])) {
-                Ok(found) => all.extend(found.into_iter().map(|function| Function {
-                    range: function.range.start + start..function.range.end + start,
-                    ..function
-                })),
-                Err(failure) => note = Some(failure.to_string()),
-            }
+            let (found, failure) = parse::functions(row.name, grammar, &without_magics(&self.text[start..end]));
+            all.extend(found.into_iter().map(|function| function.shifted(start)));
+            note = note.or(failure.map(|it| it.to_string()));
         }
         (all, note)
     }

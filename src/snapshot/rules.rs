@@ -28,13 +28,13 @@ pub(super) enum Verdict {
 }
 
 impl Rules {
-    pub fn new(case: Case) -> Self {
+    pub(super) fn new(case: Case) -> Self {
         Rules { lists: Arc::default(), case }
     }
 
     /// These rules and the stronger ones of an ignore file. `directory` is where it lies, relative to the top and
     /// without a slash at the end.
-    pub fn with(&self, file: &[u8], directory: &str) -> Self {
+    pub(super) fn with(&self, file: &[u8], directory: &str) -> Self {
         let patterns = Ignore::default().bytes_to_patterns(file, Path::new(""));
         if patterns.is_empty() {
             return self.clone();
@@ -47,7 +47,7 @@ impl Rules {
 
     /// What the rules say of a path relative to the top, taken alone: that a directory above it may be ignored is for
     /// the caller to know.
-    pub fn verdict(&self, path: &str, is_directory: bool) -> Verdict {
+    pub(super) fn verdict(&self, path: &str, is_directory: bool) -> Verdict {
         let basename = path.rfind('/').map(|slash| slash + 1);
         let path: &BStr = path.into();
         let found = self

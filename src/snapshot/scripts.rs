@@ -17,20 +17,18 @@ struct Script {
     language: &'static str,
 }
 
-/// The functions of every script, in the order of their positions, with ranges in the whole document.
-pub fn functions(document: &str) -> Result<Vec<Function>, ParseFailure> {
-    let mut all = Vec::new();
+/// The functions of every script, in the order of their positions, with ranges in the whole document, and why some may
+/// be missing.
+pub(super) fn functions(document: &str) -> (Vec<Function>, Option<ParseFailure>) {
+    let (mut all, mut failure) = (Vec::new(), None);
     for script in scripts(document) {
         let Some(row) = language::by_name(script.language) else { continue };
         let Functions::Grammar(grammar) = &row.functions else { continue };
-        let found = parse::functions(row.name, grammar, &document[script.range.clone()])?;
-        let offset = script.range.start;
-        all.extend(found.into_iter().map(|function| Function {
-            range: function.range.start + offset..function.range.end + offset,
-            ..function
-        }));
+        let (found, failed) = parse::functions(row.name, grammar, &document[script.range.clone()]);
+        all.extend(found.into_iter().map(|function| function.shifted(script.range.start)));
+        failure = failure.or(failed);
     }
-    Ok(all)
+    (all, failure)
 }
 
 /// The scripts that hold a language of the table; data blocks and templates are left out.

@@ -10,9 +10,9 @@ use encoding_rs::{Encoding, UTF_8};
 /// Text of a file, and what had to be assumed to read it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Decoded {
-    pub text: String,
+    pub(super) text: String,
     /// Set when the bytes were not plain UTF-8, or UTF-16 that says so.
-    pub note: Option<String>,
+    pub(super) note: Option<String>,
 }
 
 /// Decodes by byte order mark, else as UTF-8, else by the likeliest legacy encoding. Never fails: what can't be

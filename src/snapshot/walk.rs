@@ -27,19 +27,19 @@ const IGNORE_FILE_BYTES: u64 = 8 << 20;
 /// What git knows of the directory that is walked.
 pub(super) struct Scope {
     /// The root relative to the top of the work tree, without a slash at the end; empty at the top.
-    pub prefix: String,
+    pub(super) prefix: String,
     /// The rules that count for the whole work tree.
-    pub rules: Rules,
+    pub(super) rules: Rules,
     /// Paths of the index relative to the root.
-    pub tracked: Tracked,
+    pub(super) tracked: Tracked,
     /// Directories of the index that are other repositories, relative to the root.
-    pub submodules: BTreeSet<String>,
-    pub notes: Vec<Note>,
+    pub(super) submodules: BTreeSet<String>,
+    pub(super) notes: Vec<Note>,
 }
 
 impl Scope {
     /// Of a folder that is in no git work tree.
-    pub fn plain() -> Self {
+    pub(super) fn plain() -> Self {
         Scope {
             prefix: String::new(),
             rules: Rules::new(Case::Sensitive),
@@ -55,7 +55,7 @@ impl Scope {
 pub(super) struct Tracked(BTreeSet<String>);
 
 impl Tracked {
-    pub fn insert(&mut self, path: String) {
+    pub(super) fn insert(&mut self, path: String) {
         self.0.insert(path);
     }
 
@@ -174,7 +174,7 @@ impl Walk<'_> {
             Ok(entries) => entries,
             Err(error) => return self.listing.skip(directory.path, unreadable(error)),
         };
-        let place = self.from_top(&directory.path);
+        let place = self.below_top(&directory.path);
         self.add_rules(&mut directory, &absolute, &place);
         for entry in entries {
             match entry {
@@ -200,7 +200,7 @@ impl Walk<'_> {
     }
 
     /// A path from the root, as a path from the top of the work tree.
-    fn from_top(&self, path: &str) -> String {
+    fn below_top(&self, path: &str) -> String {
         if path.is_empty() { self.prefix.clone() } else { joined(&self.prefix, path) }
     }
 
@@ -229,7 +229,7 @@ impl Walk<'_> {
 
     /// Whether the user asked for a path, or for a directory above it; `None` if the user wants it ignored.
     fn is_wanted(&self, directory: &Directory, path: &str, is_directory: bool) -> Option<bool> {
-        match directory.own_rules.verdict(&self.from_top(path), is_directory) {
+        match directory.own_rules.verdict(&self.below_top(path), is_directory) {
             Verdict::Ignored => None,
             Verdict::Wanted => Some(true),
             Verdict::Unsaid => Some(directory.wanted),
@@ -237,7 +237,7 @@ impl Walk<'_> {
     }
 
     fn is_ignored(&self, directory: &Directory, path: &str, is_directory: bool) -> bool {
-        directory.tracked_only || directory.git_rules.verdict(&self.from_top(path), is_directory) == Verdict::Ignored
+        directory.tracked_only || directory.git_rules.verdict(&self.below_top(path), is_directory) == Verdict::Ignored
     }
 
     /// The directory as it is to be read, if it is.

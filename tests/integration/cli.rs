@@ -39,7 +39,8 @@ fn text(bytes: &[u8]) -> &str {
 fn located(arguments: &[&str]) -> Value {
     let repository = fixture("repository");
     let issue = fixture("issue.md");
-    let base = ["locate", "--json", "--repo", repository.to_str().expect("UTF-8"), "--issue", issue.to_str().expect("UTF-8")];
+    let base =
+        ["locate", "--json", "--repo", repository.to_str().expect("UTF-8"), "--issue", issue.to_str().expect("UTF-8")];
     let output = run(&[&base, arguments].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
     serde_json::from_slice(&output.stdout).expect("one JSON object")
@@ -78,7 +79,12 @@ fn hybrid_puts_code_before_tests_and_docs_and_counts_mentions() {
     let files = column(&answer["files"], "path");
     let place = |path: &str| files.iter().position(|it| *it == path).unwrap_or(usize::MAX);
     assert!(place("src/discounts.py") < place("tests/test_discounts.py"), "{files:?}");
-    let cart = answer["files"].as_array().expect("a list").iter().find(|it| it["path"] == "src/cart.py").expect("the mentioned file");
+    let cart = answer["files"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .find(|it| it["path"] == "src/cart.py")
+        .expect("the mentioned file");
     assert!(cart["scores"]["mention"].as_f64().expect("a number") > 0.0);
 }
 
@@ -87,7 +93,8 @@ fn the_parts_of_a_score_add_up_to_it() {
     let answer = located(&[]);
     for hit in answer["files"].as_array().into_iter().chain(answer["functions"].as_array()).flatten() {
         let scores = &hit["scores"];
-        let sum: f64 = ["lexical", "mention", "context", "dense"].iter().map(|it| scores[it].as_f64().expect("a number")).sum();
+        let sum: f64 =
+            ["lexical", "mention", "context", "dense"].iter().map(|it| scores[it].as_f64().expect("a number")).sum();
         assert!((sum - hit["score"].as_f64().expect("a number")).abs() < 1e-5, "{hit}");
     }
 }
@@ -125,11 +132,21 @@ fn a_damaged_picture_costs_itself_alone() {
 #[test]
 fn people_get_aligned_lists_without_colour_in_a_pipe() {
     let (repository, issue) = (fixture("repository"), fixture("issue.md"));
-    let arguments = ["locate", "--repo", repository.to_str().expect("UTF-8"), "--issue", issue.to_str().expect("UTF-8"), "--explain"];
+    let arguments = [
+        "locate",
+        "--repo",
+        repository.to_str().expect("UTF-8"),
+        "--issue",
+        issue.to_str().expect("UTF-8"),
+        "--explain",
+    ];
     let output = run(&arguments);
     let shown = text(&output.stdout);
     assert!(shown.starts_with("Files\n  1  src/") && shown.contains("\nFunctions\n  1  src/"), "{shown}");
-    assert!(shown.contains("src/discounts.py:11  discount_of"), "{shown}");
+    let names: Vec<usize> =
+        shown.lines().filter_map(|it| it.find("discount_of  ").or(it.find("Cart.total  "))).collect();
+    assert!(names.len() == 2 && names[0] == names[1], "names are not aligned: {shown}");
+    assert!(shown.lines().any(|it| it.starts_with("  ") && it.contains("src/discounts.py:11  ")), "{shown}");
     assert!(!shown.contains('\u{1b}'), "{shown}");
     assert!(text(&output.stderr).contains("is not used"), "{}", text(&output.stderr));
 }
@@ -137,7 +154,8 @@ fn people_get_aligned_lists_without_colour_in_a_pipe() {
 #[test]
 fn the_issue_may_come_from_standard_input() {
     let repository = fixture("repository");
-    let arguments = ["locate", "--json", "--retriever", "bm25", "--repo", repository.to_str().expect("UTF-8"), "--issue", "-"];
+    let arguments =
+        ["locate", "--json", "--retriever", "bm25", "--repo", repository.to_str().expect("UTF-8"), "--issue", "-"];
     let output = run_with_input(&arguments, "confirmation of an order\r\n\r\nThe Mailer sends nothing.\r\n");
     let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(answer["files"][0]["path"], "src/mail.ts");
@@ -151,8 +169,12 @@ fn candidates_are_json_lines_with_what_was_skipped() {
     std::fs::write(folder.path().join("node_modules/x.js"), "function x() {}").expect("a file");
     std::fs::write(folder.path().join("a.js"), "class A { m() {} }\n").expect("a file");
     let output = run(&["candidates", folder.path().to_str().expect("UTF-8"), "--json"]);
-    let lines: Vec<Value> = text(&output.stdout).lines().map(|it| serde_json::from_str(it).expect("a JSON line")).collect();
-    assert_eq!(lines[0], serde_json::json!({"kind": "file", "path": "a.js", "start_line": 1, "end_line": 1, "language": "JavaScript"}));
+    let lines: Vec<Value> =
+        text(&output.stdout).lines().map(|it| serde_json::from_str(it).expect("a JSON line")).collect();
+    assert_eq!(
+        lines[0],
+        serde_json::json!({"kind": "file", "path": "a.js", "start_line": 1, "end_line": 1, "language": "JavaScript"})
+    );
     assert_eq!(
         lines[1],
         serde_json::json!({"kind": "function", "path": "a.js", "function": "A.m", "start_line": 1, "end_line": 1, "language": "JavaScript"})
@@ -166,11 +188,23 @@ fn an_empty_repository_gives_empty_lists_and_says_so() {
     let folder = tempfile::tempdir().expect("a folder");
     let issue = fixture("issue.md");
     for retriever in ["bm25", "dense", "hybrid"] {
-        let arguments = ["locate", "--json", "--retriever", retriever, "--repo", folder.path().to_str().expect("UTF-8"), "--issue", issue.to_str().expect("UTF-8")];
+        let arguments = [
+            "locate",
+            "--json",
+            "--retriever",
+            retriever,
+            "--repo",
+            folder.path().to_str().expect("UTF-8"),
+            "--issue",
+            issue.to_str().expect("UTF-8"),
+        ];
         let output = run(&arguments);
         assert!(output.status.success(), "{}", text(&output.stderr));
         let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-        assert_eq!((&answer["files"], &answer["functions"]), (&Value::from(Vec::<Value>::new()), &Value::from(Vec::<Value>::new())));
+        assert_eq!(
+            (&answer["files"], &answer["functions"]),
+            (&Value::from(Vec::<Value>::new()), &Value::from(Vec::<Value>::new()))
+        );
         assert!(text(&output.stderr).contains("no source files"));
     }
 }
@@ -180,11 +214,23 @@ fn what_cannot_be_read_is_named_with_its_remedy() {
     let repository = fixture("repository");
     let (repository, issue) = (repository.to_str().expect("UTF-8"), fixture("issue.md"));
     let issue = issue.to_str().expect("UTF-8");
-    check_failure(&run(&["locate", "--repo", "/nowhere/at/all", "--issue", issue]), 1, &["/nowhere/at/all", "check the path"]);
+    check_failure(
+        &run(&["locate", "--repo", "/nowhere/at/all", "--issue", issue]),
+        1,
+        &["/nowhere/at/all", "check the path"],
+    );
     check_failure(&run(&["locate", "--repo", issue, "--issue", issue]), 1, &["issue.md", "not a directory"]);
-    check_failure(&run(&["locate", "--repo", repository, "--issue", "/nowhere/issue.md"]), 2, &["/nowhere/issue.md", "name a text file"]);
+    check_failure(
+        &run(&["locate", "--repo", repository, "--issue", "/nowhere/issue.md"]),
+        2,
+        &["/nowhere/issue.md", "name a text file"],
+    );
     check_failure(&run_with_input(&["locate", "--repo", repository, "--issue", "-"], " \n\n"), 2, &["empty", "title"]);
-    check_failure(&run(&["locate", "--repo", repository, "--issue", issue, "--image", "/nowhere.png"]), 2, &["/nowhere.png", "--image"]);
+    check_failure(
+        &run(&["locate", "--repo", repository, "--issue", issue, "--image", "/nowhere.png"]),
+        2,
+        &["/nowhere.png", "--image"],
+    );
     check_failure(&run(&["candidates", "/nowhere/at/all"]), 1, &["/nowhere/at/all"]);
 }
 
@@ -196,9 +242,37 @@ fn an_unknown_revision_is_named() {
 }
 
 #[test]
+fn a_damaged_model_is_named_with_its_remedy() {
+    let (repository, issue) = (fixture("repository"), fixture("issue.md"));
+    let model = tempfile::tempdir().expect("a folder");
+    let locate = || {
+        let paths = [repository.as_path(), issue.as_path(), model.path()].map(|it| it.to_str().expect("UTF-8"));
+        run(&["locate", "--repo", paths[0], "--issue", paths[1], "--model", paths[2]])
+    };
+    check_failure(&locate(), 1, &["config.json", "model.safetensors"]);
+    let bundled = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/all-MiniLM-L6-v2");
+    for file in ["config.json", "tokenizer.json", "model.safetensors"] {
+        std::fs::copy(bundled.join(file), model.path().join(file)).expect("a copy");
+    }
+    assert!(locate().status.success());
+    let weights = std::fs::OpenOptions::new().write(true).open(model.path().join("model.safetensors")).expect("a file");
+    weights.set_len(1_000_000).expect("a cut");
+    check_failure(&locate(), 1, &["model.safetensors", "damaged", "copy it again"]);
+}
+
+#[test]
 fn settings_come_from_variables_and_unknown_ones_are_refused() {
     let (repository, issue) = (fixture("repository"), fixture("issue.md"));
-    let arguments = ["locate", "--json", "--retriever", "bm25", "--repo", repository.to_str().expect("UTF-8"), "--issue", issue.to_str().expect("UTF-8")];
+    let arguments = [
+        "locate",
+        "--json",
+        "--retriever",
+        "bm25",
+        "--repo",
+        repository.to_str().expect("UTF-8"),
+        "--issue",
+        issue.to_str().expect("UTF-8"),
+    ];
     let output = sightline(&arguments).env("SIGHTLINE_LOCATE_RESULTS", "1").output().expect("the program runs");
     let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(answer["files"].as_array().expect("a list").len(), 1);
@@ -208,7 +282,12 @@ fn settings_come_from_variables_and_unknown_ones_are_refused() {
 
 #[test]
 fn wrong_usage_exits_with_two() {
-    for arguments in [&["locate"][..], &["locate", "--issue", "x", "-k", "0"], &["locate", "--issue", "x", "--retriever", "bm26"], &["nonsense"]] {
+    for arguments in [
+        &["locate"][..],
+        &["locate", "--issue", "x", "-k", "0"],
+        &["locate", "--issue", "x", "--retriever", "bm26"],
+        &["nonsense"],
+    ] {
         assert_eq!(run(arguments).status.code(), Some(2), "{arguments:?}");
     }
 }

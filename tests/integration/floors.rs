@@ -65,7 +65,9 @@ fn top_level_items(list: &str) -> Vec<String> {
             '}' if depth == 0 => break,
             '}' => depth -= 1,
             ',' if depth == 0 => items.push(String::new()),
-            character if depth == 0 && !character.is_whitespace() => items.last_mut().expect("never empty").push(character),
+            character if depth == 0 && !character.is_whitespace() => {
+                items.last_mut().expect("never empty").push(character)
+            }
             _ => {}
         }
     }
@@ -76,7 +78,8 @@ fn top_level_items(list: &str) -> Vec<String> {
 fn modules_name_only_lower_floors() {
     for path in sources() {
         let Some(module) = module_of(&path) else { continue };
-        let own = floor(&module).unwrap_or_else(|| panic!("{} is on no floor: add `{module}` to FLOORS", path.display()));
+        let own =
+            floor(&module).unwrap_or_else(|| panic!("{} is on no floor: add `{module}` to FLOORS", path.display()));
         let text = std::fs::read_to_string(&path).expect("source is UTF-8");
         for named in named_modules(&text).into_iter().filter(|it| *it != module) {
             let below = floor(&named).is_some_and(|it| it < own);
@@ -95,6 +98,7 @@ fn every_file_says_what_it_is() {
 
 #[test]
 fn the_check_sees_every_way_to_name_a_module() {
-    let named = named_modules("use crate::types::Level;\nuse crate::{index::{a, b}, vector};\nfn f() { crate::cli::run() }");
+    let named =
+        named_modules("use crate::types::Level;\nuse crate::{index::{a, b}, vector};\nfn f() { crate::cli::run() }");
     assert_eq!(named, ["types", "index", "vector", "cli"]);
 }

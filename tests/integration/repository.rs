@@ -6,15 +6,15 @@ use std::process::{Command, Stdio};
 use sightline::snapshot::{Options, Snapshot, SnapshotError, read};
 
 /// A temporary folder with a work tree in it. What the user's own git settings say doesn't count.
-pub struct Repository {
+pub(crate) struct Repository {
     scratch: tempfile::TempDir,
     /// The work tree.
-    pub root: PathBuf,
+    pub(crate) root: PathBuf,
 }
 
 impl Repository {
     /// A folder without git.
-    pub fn plain() -> Self {
+    pub(crate) fn plain() -> Self {
         let scratch = tempfile::tempdir().unwrap();
         let root = scratch.path().join("work");
         std::fs::create_dir(&root).unwrap();
@@ -23,11 +23,11 @@ impl Repository {
     }
 
     /// A work tree without commits.
-    pub fn git() -> Self {
+    pub(crate) fn git() -> Self {
         Repository::initialised(&[])
     }
 
-    pub fn initialised(options: &[&str]) -> Self {
+    pub(crate) fn initialised(options: &[&str]) -> Self {
         let repository = Repository::plain();
         repository.run(&[&["init", "-q", "-b", "main"], options].concat());
         repository.use_own_settings(&repository.root);
@@ -35,32 +35,32 @@ impl Repository {
     }
 
     /// Keeps the settings of whoever runs the tests out.
-    pub fn use_own_settings(&self, repository: &Path) {
+    pub(crate) fn use_own_settings(&self, repository: &Path) {
         let excludes = self.scratch.path().join("excludes");
         self.run_in(repository, &["config", "core.excludesFile", excludes.to_str().unwrap()]);
     }
 
     /// A path beside the work tree.
-    pub fn beside(&self, name: &str) -> PathBuf {
+    pub(crate) fn beside(&self, name: &str) -> PathBuf {
         self.scratch.path().join(name)
     }
 
-    pub fn write(&self, path: &str, content: impl AsRef<[u8]>) -> &Self {
+    pub(crate) fn write(&self, path: &str, content: impl AsRef<[u8]>) -> &Self {
         write_at(&self.root.join(path), content);
         self
     }
 
     /// Runs git in the work tree and gives its output.
-    pub fn run(&self, arguments: &[&str]) -> String {
+    pub(crate) fn run(&self, arguments: &[&str]) -> String {
         self.run_in(&self.root, arguments)
     }
 
-    pub fn run_in(&self, directory: &Path, arguments: &[&str]) -> String {
+    pub(crate) fn run_in(&self, directory: &Path, arguments: &[&str]) -> String {
         output_of(self.command(directory, arguments).stdin(Stdio::null()), arguments)
     }
 
     /// Runs git in the work tree with something to read.
-    pub fn run_with_input(&self, arguments: &[&str], input: &str) -> String {
+    pub(crate) fn run_with_input(&self, arguments: &[&str], input: &str) -> String {
         std::fs::write(self.beside("input"), input).unwrap();
         let input = std::fs::File::open(self.beside("input")).unwrap();
         output_of(self.command(&self.root, arguments).stdin(input), arguments)
@@ -84,17 +84,17 @@ impl Repository {
     }
 
     /// Commits everything and gives the hash.
-    pub fn commit(&self) -> String {
+    pub(crate) fn commit(&self) -> String {
         self.run(&["add", "-A", "-f"]);
         self.run(&["commit", "-q", "--allow-empty", "-m", "change"]);
         self.run(&["rev-parse", "HEAD"]).trim().to_owned()
     }
 
-    pub fn read(&self) -> Snapshot {
+    pub(crate) fn read(&self) -> Snapshot {
         self.read_at(None)
     }
 
-    pub fn read_at(&self, revision: Option<&str>) -> Snapshot {
+    pub(crate) fn read_at(&self, revision: Option<&str>) -> Snapshot {
         read_at(&self.root, revision).unwrap()
     }
 }
@@ -106,22 +106,22 @@ fn output_of(command: &mut Command, arguments: &[&str]) -> String {
 }
 
 /// Writes a file and the directories above it.
-pub fn write_at(path: &Path, content: impl AsRef<[u8]>) {
+pub(crate) fn write_at(path: &Path, content: impl AsRef<[u8]>) {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(path, content).unwrap();
 }
 
-pub fn read_at(root: &Path, revision: Option<&str>) -> Result<Snapshot, SnapshotError> {
+pub(crate) fn read_at(root: &Path, revision: Option<&str>) -> Result<Snapshot, SnapshotError> {
     read(root, revision, &Options::default(), &|_, _| ())
 }
 
 /// The paths of a snapshot's files.
-pub fn paths(snapshot: &Snapshot) -> Vec<&str> {
+pub(crate) fn paths(snapshot: &Snapshot) -> Vec<&str> {
     snapshot.sources.iter().map(|source| &*source.path).collect()
 }
 
 /// The functions of a snapshot, as `path:name start-end`.
-pub fn functions(snapshot: &Snapshot) -> Vec<String> {
+pub(crate) fn functions(snapshot: &Snapshot) -> Vec<String> {
     let functions = snapshot.candidates.iter().filter(|candidate| candidate.name.is_some());
     functions
         .map(|it| format!("{}:{} {}-{}", it.path(), it.name.as_deref().unwrap(), it.lines.start, it.lines.end))
@@ -129,7 +129,7 @@ pub fn functions(snapshot: &Snapshot) -> Vec<String> {
 }
 
 /// Asserts the files of a snapshot and what was skipped, as `path: reason`; a reason may be cut short.
-pub fn check(snapshot: &Snapshot, expected_paths: &[&str], expected_skipped: &[&str]) {
+pub(crate) fn check(snapshot: &Snapshot, expected_paths: &[&str], expected_skipped: &[&str]) {
     assert_eq!(paths(snapshot), expected_paths);
     let skipped: Vec<String> = snapshot.skipped.iter().map(|it| format!("{}: {}", it.path, it.reason)).collect();
     let is_as_expected = skipped.len() == expected_skipped.len()

@@ -8,7 +8,9 @@
 
 (function_declaration name: (_) @name) @function
 (generator_function_declaration name: (_) @name) @function
-(method_definition name: (_) @name) @function
+; A statement is taken for a method where the text around it does not parse.
+((method_definition name: (_) @name) @function
+  (#not-any-of? @name "if" "for" "while" "switch" "catch" "with"))
 
 (variable_declarator
   name: (identifier) @name
@@ -35,12 +37,6 @@
     property: (_) @name)
   right: [(arrow_function) (function_expression) (generator_function)]
   (#eq? @prototype "prototype")) @function
-; Class.prototype = { method() {} }
-(assignment_expression
-  left: (member_expression object: (identifier) @name property: (property_identifier) @prototype)
-  right: (object)
-  (#eq? @prototype "prototype")) @container
-
 (pair
   key: (_) @name
   value: [(arrow_function) (function_expression) (generator_function)]) @function

@@ -1,0 +1,207 @@
+//! F2: the elementwise steps of a transformer layer, each one pass over memory and in place.
+//!
+//! Candle's own versions allocate and walk a tensor several times a step and call `libm` for every `exp` and `erf`; together that
+//! was more than half of the time of a forward pass. Knows nothing of models: slices in, slices out, and candle's in-place seam.
+
+use candle_core::{CpuStorage, InplaceOp1, InplaceOp2, Layout, Result};
+
+use crate::vector::add;
+
+/// Adds `bias` to each row.
+pub(super) struct AddBias<'a> {
+    pub bias: &'a [f32],
+}
+
+/// `gelu(row + bias)` with the exact (erf) form of GELU.
+pub(super) struct BiasGelu<'a> {
+    pub bias: &'a [f32],
+}
+
+/// `softmax(scale * row)`.
+pub(super) struct ScaledSoftmax {
+    pub scale: f32,
+    /// Length of a row.
+    pub width: usize,
+}
+
+/// `layer_norm(row + bias + residual row)`; the residual is the second tensor.
+pub(super) struct AddNorm<'a> {
+    pub bias: &'a [f32],
+    pub norm: &'a Norm,
+}
+
+/// Scale, shift and epsilon of a layer normalisation.
+pub(super) struct Norm {
+    pub weight: Vec<f32>,
+    pub bias: Vec<f32>,
+    pub epsilon: f32,
+}
+
+impl InplaceOp1 for AddBias<'_> {
+    fn name(&self) -> &'static str {
+        "add-bias"
+    }
+
+    fn cpu_fwd(&self, storage: &mut CpuStorage, layout: &Layout) -> Result<()> {
+        for row in values(storage, layout)?.chunks_exact_mut(self.bias.len()) {
+            add(row, self.bias);
+        }
+        Ok(())
+    }
+}
+
+impl InplaceOp1 for BiasGelu<'_> {
+    fn name(&self) -> &'static str {
+        "bias-gelu"
+    }
+
+    fn cpu_fwd(&self, storage: &mut CpuStorage, layout: &Layout) -> Result<()> {
+        for row in values(storage, layout)?.chunks_exact_mut(self.bias.len()) {
+            for (x, bias) in row.iter_mut().zip(self.bias) {
+                *x = gelu(*x + bias);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl InplaceOp1 for ScaledSoftmax {
+    fn name(&self) -> &'static str {
+        "scaled-softmax"
+    }
+
+    fn cpu_fwd(&self, storage: &mut CpuStorage, layout: &Layout) -> Result<()> {
+        for row in values(storage, layout)?.chunks_exact_mut(self.width) {
+            softmax(row, self.scale);
+        }
+        Ok(())
+    }
+}
+
+impl InplaceOp2 for AddNorm<'_> {
+    fn name(&self) -> &'static str {
+        "add-norm"
+    }
+
+    fn cpu_fwd(
+        &self,
+        storage: &mut CpuStorage,
+        layout: &Layout,
+        other: &CpuStorage,
+        other_layout: &Layout,
+    ) -> Result<()> {
+        let width = self.bias.len();
+        let residual = contiguous(other.as_slice::<f32>()?, other_layout)?;
+        for (row, residual) in values(storage, layout)?.chunks_exact_mut(width).zip(residual.chunks_exact(width)) {
+            add(row, self.bias);
+            add(row, residual);
+            self.norm.apply(row);
+        }
+        Ok(())
+    }
+}
+
+impl Norm {
+    /// Normalises one row in place.
+    pub(super) fn apply(&self, row: &mut [f32]) {
+        let count = row.len() as f32;
+        let mean = sum(row, |x| x) / count;
+        let variance = sum(row, |x| (x - mean) * (x - mean)) / count;
+        let scale = 1.0 / (variance + self.epsilon).sqrt();
+        for ((x, weight), bias) in row.iter_mut().zip(&self.weight).zip(&self.bias) {
+            *x = (*x - mean) * scale * weight + bias;
+        }
+    }
+}
+
+/// Eight partial sums: one running sum would keep the compiler from using vector registers, and lose more digits.
+fn sum(row: &[f32], map: impl Fn(f32) -> f32) -> f32 {
+    let mut lanes = [0f32; 8];
+    let (chunks, rest) = row.as_chunks::<8>();
+    for chunk in chunks {
+        for (lane, &x) in lanes.iter_mut().zip(chunk) {
+            *lane += map(x);
+        }
+    }
+    lanes.iter().sum::<f32>() + rest.iter().map(|&x| map(x)).sum::<f32>()
+}
+
+fn maximum(row: &[f32]) -> f32 {
+    let mut lanes = [f32::NEG_INFINITY; 8];
+    let (chunks, rest) = row.as_chunks::<8>();
+    for chunk in chunks {
+        for (lane, &x) in lanes.iter_mut().zip(chunk) {
+            *lane = if x > *lane { x } else { *lane };
+        }
+    }
+    lanes.iter().chain(rest).copied().fold(f32::NEG_INFINITY, f32::max)
+}
+
+fn softmax(row: &mut [f32], scale: f32) {
+    let top = maximum(row);
+    for x in row.iter_mut() {
+        *x = exp_of_negative((*x - top) * scale);
+    }
+    let factor = 1.0 / sum(row, |x| x);
+    for x in row.iter_mut() {
+        *x *= factor;
+    }
+}
+
+fn gelu(x: f32) -> f32 {
+    0.5 * x * (1.0 + erf(x * std::f32::consts::FRAC_1_SQRT_2))
+}
+
+/// The error function to 5e-7: the rational approximation (odd degree 13 over even degree 8, on [-4, 4]) of Eigen's `generic_fast_erf`.
+fn erf(x: f32) -> f32 {
+    let x = x.clamp(-4.0, 4.0);
+    let s = x * x;
+    let p = -2.726_142_3e-10;
+    let p = p * s + 2.770_681_4e-8;
+    let p = p * s - 2.101_024e-6;
+    let p = p * s - 5.692_506_4e-5;
+    let p = p * s - 7.349_906_3e-4;
+    let p = p * s - 2.954_6e-3;
+    let p = p * s - 1.609_603_3e-2;
+    let q = -1.456_607_2e-5;
+    let q = q * s - 2.133_740_5e-4;
+    let q = q * s - 1.682_827e-3;
+    let q = q * s - 7.373_329e-3;
+    let q = q * s - 1.426_473_9e-2;
+    x * p / q
+}
+
+/// `exp(x)` for `x <= 0` to 3e-7 relative: 2^n by the exponent bits times Cephes' polynomial on [-ln2/2, ln2/2].
+///
+/// Below -87 the result would be subnormal; it is held at exp(-87), which vanishes in any sum of a softmax (its largest term is 1).
+fn exp_of_negative(x: f32) -> f32 {
+    /// 1.5 * 2^23: adding it leaves the nearest integer in the low bits, without a call for rounding.
+    const ROUND: f32 = 12_582_912.0;
+    let x = x.max(-87.0);
+    let shifted = x * std::f32::consts::LOG2_E + ROUND;
+    let n = shifted - ROUND;
+    let r = x - n * 0.693_359_4 + n * 2.121_944_4e-4;
+    let p = 1.987_569_1e-4;
+    let p = p * r + 1.398_199_9e-3;
+    let p = p * r + 8.333_452e-3;
+    let p = p * r + 4.166_579_6e-2;
+    let p = p * r + 1.666_666_5e-1;
+    let p = p * r + 0.5;
+    let power = f32::from_bits(shifted.to_bits().wrapping_add(127).wrapping_shl(23));
+    (p * r * r + r + 1.0) * power
+}
+
+fn values<'a>(storage: &'a mut CpuStorage, layout: &Layout) -> Result<&'a mut [f32]> {
+    let CpuStorage::F32(values) = storage else { candle_core::bail!("expected f32 values") };
+    let Some((start, end)) = layout.contiguous_offsets() else { candle_core::bail!("expected contiguous values") };
+    Ok(&mut values[start..end])
+}
+
+fn contiguous<'a>(values: &'a [f32], layout: &Layout) -> Result<&'a [f32]> {
+    let Some((start, end)) = layout.contiguous_offsets() else { candle_core::bail!("expected contiguous values") };
+    Ok(&values[start..end])
+}
+
+#[cfg(test)]
+#[path = "kernels_tests.rs"]
+mod tests;

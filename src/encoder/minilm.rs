@@ -1,0 +1,215 @@
+//! F2: a BERT sentence encoder (all-MiniLM-L6-v2): tokenizer, network, and the rules for candidates and queries that don't fit its window.
+//!
+//! Knows nothing of where its files come from. Text is never read as markup: `[SEP]` in a source is four ordinary tokens.
+
+use std::fmt::Write as _;
+
+use safetensors::SafeTensors;
+use sha2::{Digest, Sha256};
+use tokenizers::Tokenizer;
+
+use super::bert::{Bert, Config};
+use super::bundled::{Checkpoint, Files};
+use super::windows::{Frame, RULES, Tokens};
+use super::{Encoder, EncoderError, ModelInfo, Progress, QueryEmbedding, Window, batch};
+use crate::types::IssueReport;
+use crate::vector;
+
+/// Windows of a long issue that its vector is the mean of. Issues that need more are mostly pasted logs.
+const QUERY_WINDOWS: usize = 8;
+
+/// A loaded sentence encoder. Cheap to share, not to make.
+pub struct MiniLm {
+    info: ModelInfo,
+    tokenizer: Tokenizer,
+    network: Bert,
+    frame: Frame,
+    query_instruction: String,
+    candidate_instruction: String,
+}
+
+impl MiniLm {
+    /// Reads the files of a model that must be what `checkpoint` says.
+    pub(super) fn new(checkpoint: &Checkpoint, files: &Files) -> Result<Self, EncoderError> {
+        let config = read_config(checkpoint, files)?;
+        let text = || Ok((fingerprint(checkpoint, files), read_tokenizer(checkpoint, files, &config)?));
+        let (text, network) = rayon::join(text, || read_network(checkpoint, files, &config));
+        let (fingerprint, tokenizer) = text?;
+        let special = |token: &str| {
+            tokenizer
+                .token_to_id(token)
+                .ok_or_else(|| foreign(checkpoint, files, "tokenizer.json", format!("it lacks the token {token}")))
+        };
+        Ok(MiniLm {
+            info: ModelInfo {
+                id: checkpoint.id.clone(),
+                dimensions: checkpoint.dimensions,
+                window_tokens: checkpoint.window,
+                fingerprint,
+            },
+            frame: Frame { window: checkpoint.window, opening: special("[CLS]")?, closing: special("[SEP]")? },
+            query_instruction: checkpoint.query_instruction.clone(),
+            candidate_instruction: checkpoint.candidate_instruction.clone(),
+            tokenizer,
+            network: network?,
+        })
+    }
+
+    fn tokens(&self, text: &str) -> Result<Tokens, EncoderError> {
+        let failed = |error: tokenizers::Error| EncoderError::Tokenize {
+            bytes: text.len(),
+            cause: one_line(&error.to_string()),
+        };
+        let encoding = self.tokenizer.encode(text, false).map_err(failed)?;
+        let mut last = 0;
+        let mut rising = |&(start, _): &(usize, usize)| {
+            last = last.max(text.floor_char_boundary(start));
+            last
+        };
+        Ok(Tokens {
+            ids: encoding.get_ids().to_vec(),
+            starts: encoding.get_offsets().iter().map(&mut rising).collect(),
+        })
+    }
+
+    fn cut(&self, header: &str, body: &str) -> Result<Vec<Window>, EncoderError> {
+        Ok(self.frame.windows(&self.tokens(header)?.ids, body, &self.tokens(body)?))
+    }
+}
+
+impl Encoder for MiniLm {
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    fn windows(&self, header: &str, body: &str) -> Result<Vec<Window>, EncoderError> {
+        self.cut(&format!("{}{header}", self.candidate_instruction), body)
+    }
+
+    fn embed(&self, windows: &[&Window], progress: &Progress) -> Result<Vec<Vec<f32>>, EncoderError> {
+        let sequences: Vec<&[u32]> = windows.iter().map(|window| &window.tokens[..]).collect();
+        batch::run(&sequences, progress, |batch| {
+            let failed = |error: candle_core::Error| EncoderError::Compute {
+                sequences: batch.len(),
+                cause: one_line(&error.to_string()),
+            };
+            self.network.embed(batch).map_err(failed)
+        })
+    }
+
+    /// The title and the body. If they don't fit one window: windows of the body that each begin with the title, the first eight of
+    /// them, and the normalised mean of their vectors. A title longer than half a window is read as the beginning of the body.
+    /// Images are not seen by this model.
+    fn query(&self, issue: &IssueReport) -> Result<QueryEmbedding, EncoderError> {
+        let asked = Asked::of(issue, &self.query_instruction, self.frame, |text| self.tokens(text))?;
+        let windows = self.frame.windows(&asked.title.ids, &asked.body_text, &asked.body);
+        let used = &windows[..windows.len().min(QUERY_WINDOWS)];
+        let vectors = self.embed(&used.iter().collect::<Vec<_>>(), &|_, _| ())?;
+        let mut vector = vec![0.0; self.info.dimensions];
+        for part in &vectors {
+            vector::add(&mut vector, part);
+        }
+        vector::normalise(&mut vector);
+        let end = used.last().map_or(0, |window| window.body.end);
+        let tokens_used = asked.title.ids.len() + asked.body.starts.partition_point(|&start| start < end);
+        Ok(QueryEmbedding { vector, tokens: asked.title.ids.len() + asked.body.ids.len(), tokens_used })
+    }
+}
+
+/// An issue as it is cut into windows.
+struct Asked {
+    title: Tokens,
+    body: Tokens,
+    body_text: String,
+}
+
+impl Asked {
+    fn of<F>(issue: &IssueReport, instruction: &str, frame: Frame, tokens: F) -> Result<Self, EncoderError>
+    where
+        F: Fn(&str) -> Result<Tokens, EncoderError>,
+    {
+        let title_text = format!("{instruction}{}", issue.title);
+        let (title, body) = (tokens(&title_text)?, tokens(&issue.body)?);
+        let fits = title.ids.len() + body.ids.len() <= frame.room();
+        if fits || title.ids.len() <= frame.window / 2 {
+            return Ok(Asked { title, body, body_text: issue.body.clone() });
+        }
+        let body_text = format!("{title_text}\n{}", issue.body);
+        Ok(Asked { title: Tokens::default(), body: tokens(&body_text)?, body_text })
+    }
+}
+
+fn read_config(checkpoint: &Checkpoint, files: &Files) -> Result<Config, EncoderError> {
+    let config: Config =
+        serde_json::from_slice(&files.config).map_err(|error| damaged(files, "config.json", error.to_string()))?;
+    let objection = config.objection().or_else(|| {
+        let fits = config.hidden_size == checkpoint.dimensions
+            && (16..=config.max_position_embeddings).contains(&checkpoint.window);
+        let (width, positions) = (config.hidden_size, config.max_position_embeddings);
+        (!fits).then(|| {
+            format!(
+                "{width} dimensions and {positions} positions instead of {} and {} or more",
+                checkpoint.dimensions, checkpoint.window
+            )
+        })
+    });
+    match objection {
+        Some(cause) => Err(foreign(checkpoint, files, "config.json", cause)),
+        None => Ok(config),
+    }
+}
+
+/// The tokenizer without what its file says about truncation and padding, and with special tokens in a text left as plain text.
+fn read_tokenizer(checkpoint: &Checkpoint, files: &Files, config: &Config) -> Result<Tokenizer, EncoderError> {
+    let broken = |error: tokenizers::Error| damaged(files, "tokenizer.json", error.to_string());
+    let mut tokenizer = Tokenizer::from_bytes(&files.tokenizer).map_err(broken)?;
+    tokenizer.with_truncation(None).map_err(broken)?;
+    tokenizer.with_padding(None);
+    tokenizer.set_encode_special_tokens(true);
+    let largest = tokenizer.get_vocab(true).into_values().max().unwrap_or(0) as usize;
+    if largest >= config.vocab_size {
+        let cause = format!("it has the token id {largest}, and the network {} tokens", config.vocab_size);
+        return Err(foreign(checkpoint, files, "tokenizer.json", cause));
+    }
+    Ok(tokenizer)
+}
+
+fn read_network(checkpoint: &Checkpoint, files: &Files, config: &Config) -> Result<Bert, EncoderError> {
+    let tensors = SafeTensors::deserialize(&files.weights)
+        .map_err(|error| damaged(files, "model.safetensors", error.to_string()))?;
+    Bert::load(&tensors, config).map_err(|cause| foreign(checkpoint, files, "model.safetensors", cause))
+}
+
+/// SHA-256 over all that a vector depends on; each part is preceded by its length.
+fn fingerprint(checkpoint: &Checkpoint, files: &Files) -> String {
+    let Checkpoint { window, pooling, query_instruction, candidate_instruction, .. } = checkpoint;
+    let policy = format!("windows {RULES} of {window}, {pooling:?}, {query_instruction:?}, {candidate_instruction:?}");
+    let mut hash = Sha256::new();
+    for part in [policy.as_bytes(), &files.config, &files.tokenizer, &files.weights] {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    let mut text = String::new();
+    for byte in hash.finalize() {
+        // Writing to a string can't fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+fn damaged(files: &Files, name: &str, cause: String) -> EncoderError {
+    EncoderError::Damaged { file: format!("{}/{name}", files.origin), cause: one_line(&cause) }
+}
+
+fn foreign(checkpoint: &Checkpoint, files: &Files, name: &str, cause: String) -> EncoderError {
+    EncoderError::Foreign { file: format!("{}/{name}", files.origin), cause, id: checkpoint.id.clone() }
+}
+
+/// The first line of a library's message: some carry a backtrace.
+fn one_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+#[path = "minilm_tests.rs"]
+mod tests;

@@ -1,0 +1,203 @@
+//! The bundled model against transformers' BERT (golden file), and the rules for candidates and queries with its real tokenizer.
+
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use proptest::prelude::*;
+use serde::Deserialize;
+
+use super::*;
+use crate::encoder::load;
+use crate::vector::dot;
+
+static MODEL: LazyLock<MiniLm> =
+    LazyLock::new(|| load(&root().join("models/all-MiniLM-L6-v2")).expect("the repository holds the model"));
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A row of `tests/fixtures/minilm_golden.json`; `scripts/make_golden.py` says how it is made.
+#[derive(Deserialize)]
+struct Golden {
+    name: String,
+    text: String,
+    sequences: Vec<Vec<u32>>,
+    f16: Vec<Vec<f32>>,
+    f32: Vec<Vec<f32>>,
+}
+
+fn golden() -> Vec<Golden> {
+    let text = std::fs::read_to_string(root().join("tests/fixtures/minilm_golden.json"))
+        .expect("the repository holds the golden file");
+    serde_json::from_str(&text).expect("the golden file is JSON")
+}
+
+fn window(tokens: &[u32]) -> Window {
+    Window { tokens: tokens.to_vec(), body: 0..0, header_shortened: false }
+}
+
+fn embed(windows: &[Window]) -> Vec<Vec<f32>> {
+    MODEL.embed(&windows.iter().collect::<Vec<_>>(), &|_, _| ()).expect("the windows are of this model")
+}
+
+fn cut(header: &str, body: &str) -> Vec<Window> {
+    MODEL.windows(header, body).expect("any text can be tokenized")
+}
+
+fn query(title: &str, body: &str) -> QueryEmbedding {
+    let issue = IssueReport { title: title.to_owned(), body: body.to_owned(), images: Vec::new() };
+    MODEL.query(&issue).expect("any issue can be embedded")
+}
+
+/// In f64: the inner product of two f32 unit vectors is too coarse to tell 0.99999 apart.
+fn cosine(a: &[f32], b: &[f32]) -> f64 {
+    let product = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(&x, &y)| f64::from(x) * f64::from(y)).sum::<f64>();
+    product(a, b) / (product(a, a) * product(b, b)).sqrt()
+}
+
+fn difference(a: &[f32], b: &[f32]) -> f32 {
+    assert_eq!(a.len(), b.len());
+    a.iter().zip(b).map(|(x, y)| (x - y).abs()).fold(0.0, f32::max)
+}
+
+#[test]
+fn token_ids_are_those_of_the_reference() {
+    for case in golden() {
+        let expected: Vec<u32> = case.sequences.iter().flat_map(|ids| ids[1..ids.len() - 1].to_vec()).collect();
+        assert_eq!(MODEL.tokens(&case.text).expect("any text can be tokenized").ids, expected, "{}", case.name);
+    }
+}
+
+#[test]
+fn vectors_are_those_of_the_reference() {
+    for case in golden() {
+        let found = embed(&case.sequences.iter().map(|ids| window(ids)).collect::<Vec<_>>());
+        for ((found, same), original) in found.iter().zip(&case.f16).zip(&case.f32) {
+            assert!(difference(found, same) <= 5e-6, "{}: off by {}", case.name, difference(found, same));
+            assert!(
+                cosine(found, same) >= 0.999_999,
+                "{}: cosine {} on the same weights",
+                case.name,
+                cosine(found, same)
+            );
+            assert!(
+                cosine(found, original) >= 0.99999,
+                "{}: cosine {} to the original weights",
+                case.name,
+                cosine(found, original)
+            );
+        }
+    }
+}
+
+#[test]
+fn a_vector_does_not_depend_on_its_batch() {
+    let windows: Vec<Window> =
+        golden().iter().flat_map(|case| case.sequences.iter().map(|ids| window(ids)).collect::<Vec<_>>()).collect();
+    let together = embed(&windows);
+    for (window, vector) in windows.iter().zip(&together) {
+        let alone = embed(std::slice::from_ref(window));
+        assert!(difference(&alone[0], vector) <= 1e-5);
+        assert!((dot(vector, vector) - 1.0).abs() <= 1e-6);
+    }
+}
+
+#[test]
+fn a_window_of_another_model_is_an_error() {
+    for tokens in [vec![], vec![101, 40_000, 102], vec![101; 513]] {
+        let error = MODEL.embed(&[&window(&tokens)], &|_, _| ()).expect_err("this model can't embed it");
+        assert!(matches!(&error, EncoderError::Compute { .. }), "{error}");
+        assert_eq!(error.to_string().lines().count(), 1);
+    }
+}
+
+#[test]
+fn a_window_is_the_tokens_of_header_and_body_as_one_text() {
+    let golden = golden();
+    let case = golden.iter().find(|case| case.name == "python").expect("the golden file has it");
+    let (header, body) = case.text.split_once('\n').expect("its first line is the header");
+    assert_eq!(cut(header, body)[0].tokens, case.sequences[0]);
+}
+
+#[test]
+fn a_window_holds_256_tokens_and_no_more() {
+    // 252 words and the two tokens of the header, [CLS] and [SEP].
+    assert_eq!(cut("File", &"word ".repeat(253)).len(), 1);
+    assert_eq!(cut("File", &"word ".repeat(254)).len(), 2);
+}
+
+#[test]
+fn a_query_that_fits_is_the_text_itself() {
+    let golden = golden();
+    let case = golden.iter().find(|case| case.name == "issue").expect("the golden file has it");
+    let (title, body) = case.text.split_once("\n\n").expect("its first line is the title");
+    let found = query(title, body);
+    assert!(difference(&found.vector, &case.f16[0]) <= 5e-6);
+    assert_eq!((found.tokens, found.tokens_used, found.truncated()), (52, 52, false));
+}
+
+#[test]
+fn an_empty_query_is_the_empty_text() {
+    let golden = golden();
+    let case = golden.iter().find(|case| case.name == "empty").expect("the golden file has it");
+    let found = query("", "");
+    assert!(difference(&found.vector, &case.f16[0]) <= 5e-6);
+    assert_eq!((found.tokens, found.tokens_used), (0, 0));
+}
+
+#[test]
+fn a_long_query_is_the_mean_of_its_windows() {
+    let body: String = (0..60).map(|line| format!("line {line} says that the chart is wrong\n")).collect();
+    let found = query("chart is wrong", &body);
+    let parts = embed(&cut("chart is wrong", &body));
+    assert!((2..=8).contains(&parts.len()));
+    let expected: Vec<f64> = (0..384).map(|at| parts.iter().map(|part| f64::from(part[at])).sum()).collect();
+    let length = expected.iter().map(|value| value * value).sum::<f64>().sqrt();
+    let expected: Vec<f32> = expected.iter().map(|value| (value / length) as f32).collect();
+    assert!(difference(&found.vector, &expected) <= 1e-6);
+    assert!(!found.truncated());
+}
+
+#[test]
+fn a_query_of_more_than_eight_windows_says_what_it_used() {
+    // One token a word; eight windows hold at most 8 * 253 of them and, each being at least half full, not less than 8 * 100.
+    let found = query("crash", &"word\n".repeat(5000));
+    assert_eq!(found.tokens, 5001);
+    assert!((800..=8 * 253).contains(&found.tokens_used), "{}", found.tokens_used);
+    assert!(found.truncated());
+}
+
+#[test]
+fn a_title_longer_than_half_a_window_is_not_lost() {
+    let found = query(&"word ".repeat(400), "end");
+    assert_eq!((found.tokens, found.tokens_used), (401, 401));
+}
+
+#[test]
+fn the_fingerprint_is_that_of_the_bytes() {
+    let fingerprint = &MODEL.info().fingerprint;
+    assert_eq!(fingerprint.len(), 64);
+    assert_eq!(
+        *fingerprint,
+        crate::encoder::load(&root().join("models/all-MiniLM-L6-v2")).expect("loaded before").info().fingerprint
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn windows_of_any_text_cover_it_and_fit(body in prop::collection::vec(any::<char>(), 0..1500), header in "\\PC{0,300}") {
+        let body: String = body.into_iter().collect();
+        let mut covered = 0;
+        for part in cut(&header, &body) {
+            prop_assert!(part.tokens.len() <= 256);
+            prop_assert_eq!((part.tokens[0], part.tokens[part.tokens.len() - 1]), (101, 102));
+            prop_assert!(part.body.start <= covered && part.body.end >= covered);
+            prop_assert!(body.get(part.body.clone()).is_some());
+            covered = part.body.end;
+        }
+        prop_assert_eq!(covered, body.len());
+    }
+}

@@ -1,0 +1,108 @@
+//! F2: text into vectors. The trait every encoder implements, over plain data, and the errors of the module.
+//!
+//! Knows nothing of repositories, indexes or ranking: a candidate is a header line and a body here, a query is an issue report.
+
+mod batch;
+mod bert;
+mod bundled;
+mod kernels;
+mod minilm;
+mod windows;
+
+use std::ops::Range;
+
+use crate::types::IssueReport;
+
+pub use bundled::{bundled, load};
+pub use minilm::MiniLm;
+
+/// A model that puts queries and candidates into one space, where cosine is similarity.
+pub trait Encoder: Send + Sync {
+    fn info(&self) -> &ModelInfo;
+
+    /// The windows that a candidate is embedded in, at least one: each begins with the header, together they cover every byte of the
+    /// body. The candidate scores by its best window.
+    ///
+    /// # Errors
+    /// [`EncoderError::Tokenize`].
+    fn windows(&self, header: &str, body: &str) -> Result<Vec<Window>, EncoderError>;
+
+    /// One vector a window, in order, of length 1. Equal windows are computed once.
+    ///
+    /// # Errors
+    /// [`EncoderError::Compute`] or [`EncoderError::Threads`].
+    fn embed(&self, windows: &[&Window], progress: &Progress) -> Result<Vec<Vec<f32>>, EncoderError>;
+
+    /// The vector that an issue is searched with, and how much of the issue it stands for.
+    ///
+    /// # Errors
+    /// Those of [`Encoder::windows`] and [`Encoder::embed`].
+    fn query(&self, issue: &IssueReport) -> Result<QueryEmbedding, EncoderError>;
+}
+
+/// Hears, from any thread, how many windows are embedded and how many there are.
+pub type Progress<'a> = dyn Fn(usize, usize) + Sync + 'a;
+
+/// What a model is, for reports, caches and indexes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelInfo {
+    /// Name of the model, a row of `models/registry.toml`.
+    pub id: String,
+    /// Length of a vector.
+    pub dimensions: usize,
+    /// Most tokens in a window, those the model adds included.
+    pub window_tokens: usize,
+    /// SHA-256 (hex) over everything that a vector depends on besides the text: weights, tokenizer, configuration, pooling,
+    /// instructions and the rules by which windows are cut. Vectors of different fingerprints must not meet.
+    pub fingerprint: String,
+}
+
+/// A part of a candidate that fits the model: what is embedded, and so what a cache of vectors may be keyed by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Window {
+    /// Everything the model reads: its special tokens, the header, a part of the body.
+    pub tokens: Vec<u32>,
+    /// Bytes of the body that the window covers, on character boundaries. Neighbours overlap.
+    pub body: Range<usize>,
+    /// The header took more than half of the window and only its end is in it.
+    pub header_shortened: bool,
+}
+
+/// An embedded issue.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QueryEmbedding {
+    /// Of length 1.
+    pub vector: Vec<f32>,
+    /// Tokens of title and body.
+    pub tokens: usize,
+    /// How many of them the vector stands for.
+    pub tokens_used: usize,
+}
+
+impl QueryEmbedding {
+    /// Whether the issue was too long to be used whole.
+    pub fn truncated(&self) -> bool {
+        self.tokens_used < self.tokens
+    }
+}
+
+/// Why text could not be embedded. Every message is one line that names the thing, the cause and the remedy.
+#[derive(Debug, thiserror::Error)]
+pub enum EncoderError {
+    #[error(
+        "cannot read the model file {file}: {source}; name a folder that holds config.json, tokenizer.json and model.safetensors"
+    )]
+    Unreadable { file: String, source: std::io::Error },
+    #[error("the model file {file} is damaged: {cause}; copy it again from where it came from")]
+    Damaged { file: String, cause: String },
+    #[error("the model file {file} is of a model that Sightline can't run: {cause}; use the files of {id}")]
+    Foreign { file: String, cause: String, id: String },
+    #[error("this build carries no model (feature `bundled-models` is off); name a folder that holds one")]
+    NotBundled,
+    #[error("the tokenizer failed on a text of {bytes} bytes: {cause}; leave that file out and report it")]
+    Tokenize { bytes: usize, cause: String },
+    #[error("the model failed on a batch of {sequences} windows: {cause}; check that they were made by the same model")]
+    Compute { sequences: usize, cause: String },
+    #[error("no threads to embed on: {cause}; lower the number of threads or raise the limit of the system")]
+    Threads { cause: String },
+}
