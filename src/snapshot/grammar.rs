@@ -73,7 +73,7 @@ impl Grammar {
         Grammar { leading, ..self }
     }
 
-    /// For the languages of the C family.
+    /// For the C family and SQL.
     pub(super) fn without_nested_functions(self) -> Self {
         Grammar { nested_functions: false, ..self }
     }

@@ -359,7 +359,11 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
         Language::new(
             "SQL",
             &["sql", "ddl", "pgsql", "psql", "tsql"],
-            heavy!(Grammar::new(tree_sitter_sequel::LANGUAGE, include_str!("queries/sql.scm")).exact_names()),
+            heavy!(
+                Grammar::new(tree_sitter_sequel::LANGUAGE, include_str!("queries/sql.scm"))
+                    .exact_names()
+                    .without_nested_functions()
+            ),
         ),
         Language::files_only("Standard ML", &["sml"]),
         Language::files_only("Starlark", &["star", "bazel"]).file_names(&["build", "workspace"]),
