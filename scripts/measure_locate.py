@@ -14,32 +14,16 @@ import json
 import pathlib
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
 
-BINARY = pathlib.Path(__file__).resolve().parent.parent / "target" / "release" / "sightline"
+import dataset
+
 DEPTH = "100"
 
 
-def repository(folder, repo, unpacked):
-    name = repo.replace("/", "+") + ".git"
-    if (folder / name).is_dir():
-        return git_dir(folder / name)
-    target = unpacked / name
-    if not target.exists():
-        with tarfile.open(folder / (name + ".tar")) as archive:
-            archive.extractall(target, filter="data")
-    return git_dir(target)
-
-
-def git_dir(path):
-    """The folder that holds HEAD, which may be one level down in an archive."""
-    return next(it for it in [path, *path.iterdir()] if (it / "HEAD").exists() or (it / ".git").exists())
-
-
 def locate(row, path, flags):
-    command = [BINARY, "locate", "--repo", path, "--rev", row["base_commit"], "--issue", "-", "--json", "-k", DEPTH, *flags]
+    command = [dataset.BINARY, "locate", "--repo", path, "--rev", row["base_commit"], "--issue", "-", "--json", "-k", DEPTH, *flags]
     issue = f"{row['title']}\n\n{row.get('body') or ''}"
     start = time.time()
     done = subprocess.run(command, input=issue, capture_output=True, text=True, check=False)
@@ -95,9 +79,9 @@ def main():
     parser.add_argument("--workers", type=int, default=1)
     arguments, flags = parser.parse_known_args()
     flags = [it for it in flags if it != "--"]
-    rows = [json.loads(line) for line in arguments.dataset.read_text().splitlines()]
+    rows = dataset.read(arguments.dataset)
     with tempfile.TemporaryDirectory() as unpacked:
-        paths = {row["repo"]: repository(arguments.repositories, row["repo"], pathlib.Path(unpacked)) for row in rows}
+        paths = {row["repo"]: dataset.repository(arguments.repositories, row["repo"], pathlib.Path(unpacked)) for row in rows}
         with concurrent.futures.ThreadPoolExecutor(arguments.workers) as pool:
             answers = pool.map(lambda row: locate(row, paths[row["repo"]], flags), rows)
             results = {answer["instance_id"]: answer for answer in answers}
