@@ -40,7 +40,7 @@ pub struct Arguments {
     /// Which lists to print [default: both].
     #[arg(long, value_parser = one_of(Granularity::ALL, Granularity::name))]
     granularity: Option<Granularity>,
-    /// Functions that hybrid embeds, the best of the lexical list; a quarter as many files. 0: no encoder [default: 200].
+    /// Functions that hybrid embeds, the best of the lexical list; a quarter as many files. 0: no encoder [default: 100].
     #[arg(long, value_name = "N")]
     rerank: Option<usize>,
     /// A folder with a model (config.json, tokenizer.json, model.safetensors) instead of the one in the program.
