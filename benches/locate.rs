@@ -1,7 +1,7 @@
 //! How long does a first question take on a repository that was never seen, and how much of it is what?
 //!
 //! `cargo bench --bench locate`. The repositories are copies of this crate's own dependencies, 1,000 and 200 source files of many
-//! crates, so that everyone who builds this has the same. Figures are medians of five runs (of one for the encoder); `grep` over the
+//! crates, so that everyone who builds this has the same. Figures are medians of nine runs (one for the encoder); `grep` over the
 //! same files for the issue's rarest words is what one would do instead. The machine should be idle.
 
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use sightline::retriever::{Granularity, Localizer, Request, RetrieverKind};
 use sightline::snapshot::{self, Snapshot};
 use sightline::types::{IssueReport, Level};
 
-const RUNS: usize = 5;
+const RUNS: usize = 9;
 
 fn main() -> anyhow::Result<()> {
     println!("question   how long does a first question take on an unseen repository?");

@@ -67,6 +67,8 @@ struct LevelIndex {
     candidates: Vec<usize>,
     /// Terms by field, by document.
     lengths: Vec<[u32; FIELDS]>,
+    /// Mean of the lengths.
+    averages: [f32; FIELDS],
     /// By term id; ordered by document.
     postings: Vec<Vec<Posting>>,
 }
@@ -86,6 +88,9 @@ impl LexicalIndex {
             LexicalIndex { vocabulary: HashMap::new(), files: LevelIndex::default(), functions: LevelIndex::default() };
         for file in counted {
             index.add(candidates, file);
+        }
+        for level in [&mut index.files, &mut index.functions] {
+            level.averages = level.average_lengths();
         }
         index
     }
@@ -123,12 +128,13 @@ impl LexicalIndex {
     /// The score of every document of a level; 0 where no term matches.
     pub fn scores(&self, level: Level, query: &[QueryTerm], scheme: &Scheme) -> Vec<f32> {
         let index = self.level(level);
-        let scorer = Scorer::new(index, scheme);
+        let factors: Vec<_> = index.lengths.iter().map(|it| scheme.factors(it, &index.averages)).collect();
         let mut scores = vec![0.0; index.candidates.len()];
         for (term, postings) in self.matching(level, query) {
-            let gain = term.weight * scorer.rarity(postings.len());
+            let gain = term.weight * index.rarity(postings.len());
             for posting in postings {
-                scores[posting.document as usize] += gain * scorer.saturated(posting);
+                let document = posting.document as usize;
+                scores[document] += gain * scheme.saturated(&posting.counts, &factors[document]);
             }
         }
         scores
@@ -142,18 +148,15 @@ impl LexicalIndex {
         query: &'a [QueryTerm],
         scheme: &Scheme,
     ) -> Vec<(&'a str, f32)> {
-        let scorer = Scorer::new(self.level(level), scheme);
-        let mut parts: Vec<(&str, f32)> = self
-            .matching(level, query)
-            .filter_map(|(term, postings)| {
-                let at = postings.binary_search_by_key(&(document as u32), |it| it.document).ok()?;
-                Some((
-                    term.text.as_str(),
-                    term.weight * scorer.rarity(postings.len()) * scorer.saturated(&postings[at]),
-                ))
-            })
-            .filter(|(_, score)| *score > 0.0)
-            .collect();
+        let index = self.level(level);
+        let factors = scheme.factors(&index.lengths[document], &index.averages);
+        let part = |(term, postings): (&'a QueryTerm, &[Posting])| {
+            let at = postings.binary_search_by_key(&(document as u32), |it| it.document).ok()?;
+            let count = scheme.saturated(&postings[at].counts, &factors);
+            Some((term.text.as_str(), term.weight * index.rarity(postings.len()) * count))
+        };
+        let mut parts: Vec<(&str, f32)> = self.matching(level, query).filter_map(part).collect();
+        parts.retain(|(_, score)| *score > 0.0);
         parts.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(b.0)));
         parts
     }
@@ -162,7 +165,7 @@ impl LexicalIndex {
     pub fn rarity(&self, level: Level, term: &str) -> Option<f32> {
         let index = self.level(level);
         let postings = index.postings.get(*self.vocabulary.get(term)? as usize).filter(|it| !it.is_empty())?;
-        Some(inverse_document_frequency(index.candidates.len(), postings.len()))
+        Some(index.rarity(postings.len()))
     }
 
     fn matching<'a, 'q>(
@@ -192,6 +195,12 @@ impl LevelIndex {
         }
     }
 
+    /// Inverse document frequency of a term that stands in so many documents.
+    fn rarity(&self, containing: usize) -> f32 {
+        let (documents, containing) = (self.candidates.len() as f32, containing as f32);
+        (1.0 + (documents - containing + 0.5) / (containing + 0.5)).ln()
+    }
+
     /// Mean of each field's length; 1 where all are empty, so that no division by zero can arise.
     fn average_lengths(&self) -> [f32; FIELDS] {
         std::array::from_fn(|field| {
@@ -202,42 +211,26 @@ impl LevelIndex {
     }
 }
 
-fn inverse_document_frequency(documents: usize, containing: usize) -> f32 {
-    let (documents, containing) = (documents as f32, containing as f32);
-    (1.0 + (documents - containing + 0.5) / (containing + 0.5)).ln()
-}
-
-/// A scheme made ready for one level.
-struct Scorer<'a> {
-    index: &'a LevelIndex,
-    scheme: &'a Scheme,
-    averages: [f32; FIELDS],
-}
-
-impl<'a> Scorer<'a> {
-    fn new(index: &'a LevelIndex, scheme: &'a Scheme) -> Self {
-        Scorer { index, scheme, averages: index.average_lengths() }
+impl Scheme {
+    /// The saturated, length-normalised count of a term in a document with these factors.
+    fn saturated(&self, counts: &[u16; FIELDS], factors: &[f32; FIELDS]) -> f32 {
+        let count: f32 = (0..FIELDS).map(|field| f32::from(counts[field]) * factors[field]).sum();
+        (self.k1 + 1.0) * count / (self.k1 + count)
     }
 
-    fn rarity(&self, containing: usize) -> f32 {
-        inverse_document_frequency(self.index.candidates.len(), containing)
-    }
-
-    /// The saturated, length-normalised count of a term in a document.
-    fn saturated(&self, posting: &Posting) -> f32 {
-        let lengths = &self.index.lengths[posting.document as usize];
-        let weighted =
-            |values: &dyn Fn(usize) -> f32| (0..FIELDS).map(|it| self.scheme.weights[it] * values(it)).sum::<f32>();
-        let count = match &self.scheme.lengths {
+    /// What a count in each field of a document counts for.
+    fn factors(&self, lengths: &[u32; FIELDS], averages: &[f32; FIELDS]) -> [f32; FIELDS] {
+        let weighted = |of: &dyn Fn(usize) -> f32| (0..FIELDS).map(|it| self.weights[it] * of(it)).sum::<f32>();
+        match &self.lengths {
             LengthNorm::Joined { b } => {
-                let relative = weighted(&|it| lengths[it] as f32) / weighted(&|it| self.averages[it]).max(f32::EPSILON);
-                weighted(&|it| f32::from(posting.counts[it])) / (1.0 - b + b * relative)
+                let average = weighted(&|it| averages[it]).max(f32::EPSILON);
+                let norm = 1.0 - b + b * weighted(&|it| lengths[it] as f32) / average;
+                self.weights.map(|weight| weight / norm)
             }
-            LengthNorm::Fields { b } => weighted(&|it| {
-                f32::from(posting.counts[it]) / (1.0 - b[it] + b[it] * lengths[it] as f32 / self.averages[it])
-            }),
-        };
-        (self.scheme.k1 + 1.0) * count / (self.scheme.k1 + count)
+            LengthNorm::Fields { b } => {
+                std::array::from_fn(|it| self.weights[it] / (1.0 - b[it] + b[it] * lengths[it] as f32 / averages[it]))
+            }
+        }
     }
 }
 

@@ -88,10 +88,18 @@ impl<'t> TermWorths<'t> {
 
     /// The worth of the distinct query terms in a text.
     pub fn of(&self, text: &str) -> f32 {
-        let mut terms = tokens::terms(text);
-        terms.sort();
-        terms.dedup();
-        terms.iter().filter_map(|term| self.0.get(term.as_str())).sum()
+        let mut buffer = String::new();
+        let mut seen: Vec<&str> = Vec::new();
+        let mut sum = 0.0;
+        for word in tokens::words(text) {
+            tokens::terms_of(&text[word.range()], &mut buffer, |term| {
+                if let Some((&term, worth)) = self.0.get_key_value(term).filter(|it| !seen.contains(it.0)) {
+                    seen.push(term);
+                    sum += worth;
+                }
+            });
+        }
+        sum
     }
 }
 
