@@ -343,3 +343,21 @@ fn widened<T: Copy + Default>(bytes: &[u8], read: fn([u8; 2]) -> T, convert: fn(
     }
     values
 }
+
+#[cfg(test)]
+mod tests {
+    use super::is_unit;
+
+    #[test]
+    fn only_a_finite_vector_has_length_one() {
+        for (vector, expected) in [
+            ([0.6, 0.8], true),
+            ([0.0, 0.0], false),
+            ([f32::NAN, 1.0], false),
+            ([f32::INFINITY, 0.0], false),
+            ([1.0, 1.0], false),
+        ] {
+            assert_eq!(is_unit(&vector), expected, "{vector:?}");
+        }
+    }
+}

@@ -203,6 +203,20 @@ fn the_fingerprint_is_that_of_every_byte_and_rule() {
     }
 }
 
+#[test]
+fn weights_that_leave_a_vector_without_direction_are_an_error() {
+    let mut files = MODEL.files.clone();
+    for name in ["encoder.layer.5.output.LayerNorm.weight", "encoder.layer.5.output.LayerNorm.bias"] {
+        let tensors = SafeTensors::deserialize(&MODEL.files.weights).expect("loaded before");
+        let data = tensors.tensor(name).expect("the last step of the network").data().to_vec();
+        let at = files.weights.windows(data.len()).position(|bytes| bytes == data).expect("it is in the file");
+        files.weights.to_mut()[at..at + data.len()].fill(0);
+    }
+    let model = MiniLm::new(MODEL.checkpoint.clone(), files).expect("zeros are numbers");
+    let error = model.query(&IssueReport::default()).expect_err("all vectors are zero").to_string();
+    assert!(error.contains("not of length 1") && error.contains("copy the model's files again"), "{error}");
+}
+
 const CONFIG_KEYS: &[&str] = &[
     "vocab_size",
     "hidden_size",
