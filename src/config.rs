@@ -2,7 +2,9 @@
 //!
 //! The only module that reads the environment.
 
+use std::ffi::OsString;
 use std::num::NonZeroUsize;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -45,34 +47,48 @@ pub struct LocateSettings {
 /// Why settings can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    #[error("the configuration file `{}` can't be read: {source}", path.display())]
-    Read { path: PathBuf, source: std::io::Error },
+    #[error(
+        "the configuration file `{}` can't be read: {cause}; name a readable TOML file with --config or SIGHTLINE_CONFIG, or none",
+        path.display()
+    )]
+    Read { path: PathBuf, cause: std::io::Error },
     #[error("{origin}: {message}; `configs/default.toml` lists every key")]
     Invalid { origin: String, message: String },
     #[error(
         "the variable {variable} is no setting; variables are named SIGHTLINE_<SECTION>_<KEY> after the keys of `configs/default.toml`"
     )]
     UnknownVariable { variable: String },
+    #[error("the variable {variable} is not UTF-8; set it to plain text, or unset it")]
+    VariableNotUtf8 { variable: String },
+    #[error("{origin}: `{key}` is {value}; give it a number from {least} to {most}")]
+    OutOfRange { origin: String, key: String, value: f64, least: f64, most: f64 },
 }
 
 /// Reads the settings. `file` wins over the file that `SIGHTLINE_CONFIG` names.
 ///
 /// # Errors
-/// An unreadable file, an unknown key or variable, a value of the wrong type; the message names it.
+/// An unreadable file, an unknown key or variable, a value of the wrong type or out of its range; the message names it.
 pub fn load(file: Option<&Path>) -> Result<Settings, ConfigError> {
     #[expect(clippy::disallowed_methods, reason = "this module is where the environment is read")]
-    let variables: Vec<(String, String)> = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .filter(|(name, _)| name.starts_with(PREFIX))
-        .collect();
-    resolve(file, &variables)
+    let variables = std::env::vars_os();
+    resolve(file, &own(variables)?)
+}
+
+/// The variables that are Sightline's, as text. One that is not text would be dropped in silence otherwise.
+fn own(variables: impl Iterator<Item = (OsString, OsString)>) -> Result<Vec<(String, String)>, ConfigError> {
+    let ours = variables.filter(|(name, _)| name.as_encoded_bytes().starts_with(PREFIX.as_bytes()));
+    let text = |(name, value): (OsString, OsString)| match (name.to_str(), value.to_str()) {
+        (Some(name), Some(value)) => Ok((name.to_owned(), value.to_owned())),
+        _ => Err(ConfigError::VariableNotUtf8 { variable: name.to_string_lossy().into_owned() }),
+    };
+    ours.map(text).collect()
 }
 
 fn resolve(file: Option<&Path>, variables: &[(String, String)]) -> Result<Settings, ConfigError> {
     let mut settings = parse(DEFAULTS, "the defaults")?;
     let named = variables.iter().find(|(name, _)| name == FILE_VARIABLE).map(|(_, path)| Path::new(path));
     if let Some(path) = file.or(named) {
-        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.into(), source })?;
+        let text = std::fs::read_to_string(path).map_err(|cause| ConfigError::Read { path: path.into(), cause })?;
         let origin = format!("the configuration file `{}`", path.display());
         overlay(&mut settings, parse(&text, &origin)?);
         build(settings.clone(), &origin)?;
@@ -88,7 +104,36 @@ fn parse(text: &str, origin: &str) -> Result<Table, ConfigError> {
 }
 
 fn build(settings: Table, origin: &str) -> Result<Settings, ConfigError> {
-    settings.try_into().map_err(|error| invalid(origin, &error))
+    let values = settings.get("ranking").map(|ranking| numbers("ranking", ranking)).unwrap_or_default();
+    let settings: Settings = settings.try_into().map_err(|error| invalid(origin, &error))?;
+    match values.into_iter().find(|(key, value)| !allowed(key).contains(value)) {
+        Some((key, value)) => {
+            let (least, most) = allowed(&key).into_inner();
+            Err(ConfigError::OutOfRange { origin: origin.to_owned(), key, value, least, most })
+        }
+        None => Ok(settings),
+    }
+}
+
+/// What a number under `ranking` may be. Beyond it an order would still come out, and mean nothing.
+fn allowed(key: &str) -> RangeInclusive<f64> {
+    /// Far above any useful weight, and far below what sums of scores could overflow by.
+    const MOST: f64 = 1000.0;
+    let name = key.rsplit('.').next().unwrap_or(key);
+    let is_share = name == "b" || name.ends_with("_b") || name == "demotion";
+    if is_share { 0.0..=1.0 } else { 0.0..=MOST }
+}
+
+/// The numbers in a value, each by its key from the top, at most as deep as the defaults nest.
+fn numbers(key: &str, value: &Value) -> Vec<(String, f64)> {
+    match value {
+        Value::Float(number) => vec![(key.to_owned(), *number)],
+        Value::Integer(number) => vec![(key.to_owned(), *number as f64)],
+        Value::Table(table) => {
+            table.iter().flat_map(|(name, value)| numbers(&format!("{key}.{name}"), value)).collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 fn invalid(origin: &str, error: &toml::de::Error) -> ConfigError {
@@ -188,5 +233,50 @@ mod tests {
         check_refused("not toml", &[], "settings.toml");
         check_refused("", &[("SIGHTLINE_LOCATE_RESUTS", "3")], "SIGHTLINE_LOCATE_RESUTS");
         check_refused("", &[("SIGHTLINE_LOCATE_RESULTS", "many")], "SIGHTLINE_LOCATE_RESULTS");
+    }
+
+    #[test]
+    fn numbers_out_of_their_range_are_refused_by_key_and_range() {
+        for (variable, value, expected) in [
+            ("SIGHTLINE_RANKING_K1", "nan", "`ranking.k1` is NaN; give it a number from 0 to 1000"),
+            ("SIGHTLINE_RANKING_K1", "inf", "`ranking.k1` is inf"),
+            ("SIGHTLINE_RANKING_K1", "-1", "`ranking.k1` is -1"),
+            ("SIGHTLINE_RANKING_B", "5", "`ranking.b` is 5; give it a number from 0 to 1"),
+            ("SIGHTLINE_RANKING_FILE_FIELDS_PATH_B", "1.5", "`ranking.file_fields.path_b` is 1.5"),
+            ("SIGHTLINE_RANKING_FUNCTION_FIELDS_NAME", "-0.1", "`ranking.function_fields.name` is -0.1"),
+            ("SIGHTLINE_RANKING_DEMOTION", "1.1", "`ranking.demotion` is 1.1; give it a number from 0 to 1"),
+            ("SIGHTLINE_RANKING_DENSE_FILE", "1e30", "`ranking.dense_file` is 1"),
+        ] {
+            check_refused("", &[(variable, value)], expected);
+            check_refused("", &[(variable, value)], variable);
+        }
+        check_refused("[ranking]\nb = -0.5\n", &[], "settings.toml`: `ranking.b` is -0.5");
+    }
+
+    #[test]
+    fn the_ends_of_a_range_are_in_it() {
+        for (variable, value) in [("K1", "0"), ("B", "1"), ("B", "0.0"), ("DEMOTION", "0"), ("MENTION", "1000")] {
+            resolve(None, &variables(&[(&format!("SIGHTLINE_RANKING_{variable}"), value)])).expect("in its range");
+        }
+    }
+
+    #[test]
+    fn a_missing_file_is_named_with_a_remedy() {
+        let error = resolve(Some(Path::new("no-such.toml")), &[]).expect_err("there is none");
+        let message = error.to_string();
+        assert!(message.contains("`no-such.toml`") && message.contains("--config"), "{message}");
+        assert!(std::error::Error::source(&error).is_none(), "the cause would be printed twice");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_variable_that_is_not_text_is_refused_by_name_and_others_are_left_alone() {
+        use std::os::unix::ffi::OsStringExt;
+        let odd = || OsString::from_vec(vec![b'1', 0xff]);
+        let error = own([("SIGHTLINE_LOCATE_RESULTS".into(), odd())].into_iter()).expect_err("not text");
+        assert!(error.to_string().contains("SIGHTLINE_LOCATE_RESULTS"), "{error}");
+        let named = OsString::from_vec([&b"SIGHTLINE_"[..], &[0xff]].concat());
+        own([(named, "1".into())].into_iter()).expect_err("not text");
+        assert_eq!(own([("OTHER".into(), odd())].into_iter()).expect("not ours"), []);
     }
 }

@@ -12,11 +12,12 @@ use std::ops::Range;
 use candle_core::{DType, Device, Result, Tensor};
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
+use rayon::prelude::*;
 use safetensors::{Dtype, SafeTensors};
 use serde::Deserialize;
 
 use super::kernels::{AddBias, AddNorm, BiasGelu, Norm, ScaledSoftmax};
-use crate::vector::{add, normalise};
+use crate::vector::{add, dot, normalise};
 
 /// The fields of a BERT `config.json` that the network depends on.
 #[derive(Debug, Clone, Deserialize)]
@@ -38,6 +39,9 @@ fn absolute() -> String {
     "absolute".to_owned()
 }
 
+/// More than any BERT has, of anything: larger numbers are damage, and are refused before something is sized by them.
+const MOST: usize = 1 << 20;
+
 impl Config {
     /// Why this network can't run such a model, if it can't.
     pub(super) fn objection(&self) -> Option<String> {
@@ -45,14 +49,27 @@ impl Config {
             Some(format!("activation `{}` instead of `gelu`", self.hidden_act))
         } else if self.position_embedding_type != "absolute" {
             Some(format!("`{}` positions instead of `absolute`", self.position_embedding_type))
-        } else if self.num_attention_heads == 0
-            || self.hidden_size == 0
-            || !self.hidden_size.is_multiple_of(self.num_attention_heads)
-        {
+        } else if let Some((name, size)) = self.sizes().into_iter().find(|it| !(1..=MOST).contains(&it.1)) {
+            Some(format!("`{name}` is {size}, which is not within 1 and {MOST}"))
+        } else if !self.hidden_size.is_multiple_of(self.num_attention_heads) {
             Some(format!("{} dimensions do not divide into {} heads", self.hidden_size, self.num_attention_heads))
+        } else if !(self.layer_norm_eps > 0.0 && self.layer_norm_eps < 1.0) {
+            Some(format!("`layer_norm_eps` is {}, which is not between 0 and 1", self.layer_norm_eps))
         } else {
             None
         }
+    }
+
+    fn sizes(&self) -> [(&'static str, usize); 7] {
+        [
+            ("vocab_size", self.vocab_size),
+            ("hidden_size", self.hidden_size),
+            ("num_hidden_layers", self.num_hidden_layers),
+            ("num_attention_heads", self.num_attention_heads),
+            ("intermediate_size", self.intermediate_size),
+            ("max_position_embeddings", self.max_position_embeddings),
+            ("type_vocab_size", self.type_vocab_size),
+        ]
     }
 }
 
@@ -93,6 +110,10 @@ impl Bert {
         let prefix = if tensors.tensor("bert.embeddings.word_embeddings.weight").is_ok() { "bert." } else { "" };
         let weights = Weights { tensors, prefix: prefix.to_owned(), epsilon: config.layer_norm_eps };
         let width = config.hidden_size;
+        let beyond = format!("{prefix}encoder.layer.{}.", config.num_hidden_layers);
+        if tensors.names().iter().any(|name| name.starts_with(&beyond)) {
+            return Err(format!("it has more layers than the {} of config.json", config.num_hidden_layers));
+        }
         let embeddings = weights.at("embeddings");
         let kinds = embeddings.values("token_type_embeddings.weight", &[config.type_vocab_size, width])?;
         Ok(Bert {
@@ -111,7 +132,8 @@ impl Bert {
     /// One L2-normalised vector for each sequence of ids, in order.
     ///
     /// # Errors
-    /// An empty sequence, one longer than the table of positions, or an id outside the vocabulary.
+    /// An empty sequence, one longer than the table of positions, or an id outside the vocabulary; a vector without a direction,
+    /// which finite but damaged weights can give.
     pub(super) fn embed(&self, sequences: &[&[u32]]) -> Result<Vec<Vec<f32>>> {
         let rows = rows(sequences);
         let mut states = self.embeddings(sequences)?;
@@ -119,7 +141,12 @@ impl Bert {
             states = layer.forward(&states, &rows, self.heads)?;
         }
         let states = states.flatten_all()?.to_vec1::<f32>()?;
-        Ok(rows.iter().map(|rows| mean(&states[rows.start * self.width..rows.end * self.width], self.width)).collect())
+        let vector = |rows: &Range<usize>| mean(&states[rows.start * self.width..rows.end * self.width], self.width);
+        let vectors: Vec<Vec<f32>> = rows.iter().map(vector).collect();
+        if !vectors.iter().all(|vector| is_unit(vector)) {
+            candle_core::bail!("a vector that is not of length 1");
+        }
+        Ok(vectors)
     }
 
     fn embeddings(&self, sequences: &[&[u32]]) -> Result<Tensor> {
@@ -211,6 +238,11 @@ fn mean(states: &[f32], width: usize) -> Vec<f32> {
     total
 }
 
+/// Whether a vector has length 1; not so when a value is not finite.
+fn is_unit(vector: &[f32]) -> bool {
+    (dot(vector, vector) - 1.0).abs() < 1e-3
+}
+
 /// The tensors of a file below a prefix of their names.
 struct Weights<'a> {
     tensors: &'a SafeTensors<'a>,
@@ -273,6 +305,30 @@ impl Weights<'_> {
     }
 }
 
+/// The name of a tensor that holds a value that is not finite, if one does: a single one makes every vector useless.
+pub(super) fn non_finite(tensors: &SafeTensors) -> Option<String> {
+    let found = tensors.tensors().into_par_iter().find_first(|(_, view)| has_non_finite(view.dtype(), view.data()));
+    found.map(|(name, _)| name)
+}
+
+/// By the exponent, which is all ones in an infinity and in what is no number. Every value is read, so that the loop needs no branch.
+fn has_non_finite(kind: Dtype, bytes: &[u8]) -> bool {
+    let in_halves = |exponent: u16| {
+        let is_found = |found: bool, half: &[u8; 2]| found | (u16::from_le_bytes(*half) & exponent == exponent);
+        bytes.as_chunks::<2>().0.iter().fold(false, is_found)
+    };
+    match kind {
+        Dtype::F16 => in_halves(0x7c00),
+        Dtype::BF16 => in_halves(0x7f80),
+        Dtype::F32 => {
+            let is_found = |found: bool, value: &[u8; 4]| found | !f32::from_le_bytes(*value).is_finite();
+            bytes.as_chunks::<4>().0.iter().fold(false, is_found)
+        }
+        // Not read by the network.
+        _ => false,
+    }
+}
+
 /// Half floats to f32, a block at a time: the bytes need not be aligned, and the conversion of a slice uses vector instructions.
 fn widened<T: Copy + Default>(bytes: &[u8], read: fn([u8; 2]) -> T, convert: fn(&[T], &mut [f32])) -> Vec<f32> {
     const BLOCK: usize = 1024;
@@ -286,4 +342,22 @@ fn widened<T: Copy + Default>(bytes: &[u8], read: fn([u8; 2]) -> T, convert: fn(
         convert(&block[..halves.len()], values);
     }
     values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_unit;
+
+    #[test]
+    fn only_a_finite_vector_has_length_one() {
+        for (vector, expected) in [
+            ([0.6, 0.8], true),
+            ([0.0, 0.0], false),
+            ([f32::NAN, 1.0], false),
+            ([f32::INFINITY, 0.0], false),
+            ([1.0, 1.0], false),
+        ] {
+            assert_eq!(is_unit(&vector), expected, "{vector:?}");
+        }
+    }
 }

@@ -13,6 +13,7 @@ const REGISTRY: &str = include_str!("../../models/registry.toml");
 
 /// A row of `models/registry.toml`.
 #[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Checkpoint {
     pub id: String,
     pub dimensions: usize,
@@ -36,6 +37,7 @@ struct Registry {
 }
 
 /// The files of a model, as bytes.
+#[derive(Clone)]
 pub(super) struct Files<'a> {
     /// Where they are, for messages.
     pub origin: String,
@@ -49,7 +51,7 @@ pub(super) struct Files<'a> {
 /// # Errors
 /// [`EncoderError::NotBundled`] in a build without the feature `bundled-models`.
 pub fn bundled() -> Result<MiniLm, EncoderError> {
-    MiniLm::new(&default_checkpoint()?, &bundled_files().ok_or(EncoderError::NotBundled)?)
+    MiniLm::new(default_checkpoint()?, bundled_files().ok_or(EncoderError::NotBundled)?)
 }
 
 /// Loads the default model from a folder with its `config.json`, `tokenizer.json` and `model.safetensors` (f32, f16 or bf16).
@@ -57,18 +59,21 @@ pub fn bundled() -> Result<MiniLm, EncoderError> {
 /// # Errors
 /// A file that is missing, damaged or of another model, by its path.
 pub fn load(folder: &Path) -> Result<MiniLm, EncoderError> {
+    MiniLm::new(default_checkpoint()?, read(folder)?)
+}
+
+fn read(folder: &Path) -> Result<Files<'static>, EncoderError> {
     let read = |name: &str| {
         let path = folder.join(name);
-        let unreadable = |source| EncoderError::Unreadable { file: path.display().to_string(), source };
+        let unreadable = |cause| EncoderError::Unreadable { file: path.display().to_string(), cause };
         std::fs::read(&path).map(Cow::Owned).map_err(unreadable)
     };
-    let files = Files {
+    Ok(Files {
         origin: folder.display().to_string(),
         config: read("config.json")?,
         tokenizer: read("tokenizer.json")?,
         weights: read("model.safetensors")?,
-    };
-    MiniLm::new(&default_checkpoint()?, &files)
+    })
 }
 
 #[cfg(feature = "bundled-models")]

@@ -94,6 +94,43 @@ fn damaged_weights() {
 }
 
 #[test]
+fn weights_that_are_not_finite() {
+    let whole = read("model.safetensors");
+    // The body begins with the vocabulary, or with a layer, and ends with another tensor: all kinds are hit.
+    for at in [whole.len() / 10, whole.len() / 3, whole.len() / 2, whole.len() - 1024] {
+        let mut damaged = whole.clone();
+        damaged[at..at + 1024].fill(0xff);
+        check("model.safetensors", Some(&damaged), &["is damaged", "tensor `", "not finite"]);
+    }
+}
+
+#[test]
+fn one_value_that_is_not_finite_is_found_in_every_type() {
+    use safetensors::tensor::TensorView;
+    use safetensors::{Dtype, SafeTensors, serialize};
+    for (kind, sound, infinite) in [
+        (Dtype::F16, &[0x00, 0xfb][..], &[0x00, 0x7c][..]),
+        (Dtype::BF16, &[0x7f, 0x7f], &[0x80, 0xff]),
+        (Dtype::F32, &[0xff, 0xff, 0x7f, 0x7f], &[0x00, 0x00, 0x80, 0x7f]),
+    ] {
+        for (last, expected) in [(sound, None), (infinite, Some("a".to_owned()))] {
+            let bytes = [sound, last].concat();
+            let view = TensorView::new(kind, vec![2], &bytes).expect("two values");
+            let file = serialize([("a", view)], None).expect("one tensor");
+            let tensors = SafeTensors::deserialize(&file).expect("just made");
+            assert_eq!(crate::encoder::bert::non_finite(&tensors), expected, "{kind:?}");
+        }
+    }
+}
+
+#[test]
+fn weights_of_more_layers_than_the_configuration_says() {
+    let folder = folder("config.json", Some(&config(r#""num_hidden_layers": 6"#, r#""num_hidden_layers": 5"#)));
+    let Err(error) = load(folder.path()) else { panic!("a layer was left out") };
+    assert!(error.to_string().contains("more layers than the 5"), "{error}");
+}
+
+#[test]
 fn weights_of_another_model() {
     check(
         "model.safetensors",
@@ -109,7 +146,23 @@ fn configuration_of_another_model() {
     check("config.json", Some(&config(r#""hidden_size": 384"#, r#""hidden_size": 768"#)), &["768 dimensions"]);
     check("config.json", Some(&config(r#""gelu""#, r#""relu""#)), &["`relu`"]);
     check("config.json", Some(&config(r#""absolute""#, r#""rotary""#)), &["`rotary`"]);
-    check("config.json", Some(&config(r#""num_attention_heads": 12"#, r#""num_attention_heads": 0"#)), &["0 heads"]);
+    for (key, value) in [
+        ("num_attention_heads", 12),
+        ("num_hidden_layers", 6),
+        ("intermediate_size", 1536),
+        ("vocab_size", 30522),
+        ("type_vocab_size", 2),
+        ("max_position_embeddings", 512),
+    ] {
+        for absurd in ["0", "18446744073709551615"] {
+            let content = config(&format!("\"{key}\": {value}"), &format!("\"{key}\": {absurd}"));
+            check("config.json", Some(&content), &[&format!("`{key}` is {absurd}")]);
+        }
+    }
+    for absurd in ["0", "-1e-12", "1e-60", "2"] {
+        let content = config("1e-12", absurd);
+        check("config.json", Some(&content), &["`layer_norm_eps` is"]);
+    }
     check("config.json", Some(&config(r#""num_attention_heads": 12"#, r#""num_attention_heads": 5"#)), &["5 heads"]);
     check(
         "config.json",
@@ -131,7 +184,9 @@ fn tokenizer_of_another_model() {
 #[test]
 fn the_bundled_model_is_the_one_in_the_repository() {
     let loaded = load(&model()).expect("the repository holds the model");
-    assert_eq!(bundled().expect("this build carries it").info(), loaded.info());
+    let bundled = bundled().expect("this build carries it");
+    assert_eq!(bundled.info(), loaded.info());
+    assert_eq!(bundled.fingerprint(), loaded.fingerprint());
     assert_eq!(loaded.info().id, "all-MiniLM-L6-v2");
 }
 

@@ -3,12 +3,13 @@
 //! Knows nothing of where its files come from. Text is never read as markup: `[SEP]` in a source is four ordinary tokens.
 
 use std::fmt::Write as _;
+use std::sync::OnceLock;
 
 use safetensors::SafeTensors;
 use sha2::{Digest, Sha256};
 use tokenizers::Tokenizer;
 
-use super::bert::{Bert, Config};
+use super::bert::{self, Bert, Config};
 use super::bundled::{Checkpoint, Files};
 use super::windows::{Frame, RULES, Tokens};
 use super::{Encoder, EncoderError, ModelInfo, Progress, QueryEmbedding, Window, batch};
@@ -21,38 +22,33 @@ const QUERY_WINDOWS: usize = 8;
 /// A loaded sentence encoder. Cheap to share, not to make.
 pub struct MiniLm {
     info: ModelInfo,
+    checkpoint: Checkpoint,
+    /// What was loaded, for the fingerprint: reading a folder again could find other files.
+    files: Files<'static>,
+    fingerprint: OnceLock<String>,
     tokenizer: Tokenizer,
     network: Bert,
     frame: Frame,
-    query_instruction: String,
-    candidate_instruction: String,
 }
 
 impl MiniLm {
     /// Reads the files of a model that must be what `checkpoint` says.
-    pub(super) fn new(checkpoint: &Checkpoint, files: &Files) -> Result<Self, EncoderError> {
-        let config = read_config(checkpoint, files)?;
-        let text = || Ok((fingerprint(checkpoint, files), read_tokenizer(checkpoint, files, &config)?));
-        let (text, network) = rayon::join(text, || read_network(checkpoint, files, &config));
-        let (fingerprint, tokenizer) = text?;
+    pub(super) fn new(checkpoint: Checkpoint, files: Files<'static>) -> Result<Self, EncoderError> {
+        let config = read_config(&checkpoint, &files)?;
+        let (tokenizer, network) =
+            rayon::join(|| read_tokenizer(&checkpoint, &files, &config), || read_network(&checkpoint, &files, &config));
+        let (tokenizer, network) = (tokenizer?, network?);
         let special = |token: &str| {
-            tokenizer
-                .token_to_id(token)
-                .ok_or_else(|| foreign(checkpoint, files, "tokenizer.json", format!("it lacks the token {token}")))
+            let lacking = || foreign(&checkpoint, &files, "tokenizer.json", format!("it lacks the token {token}"));
+            tokenizer.token_to_id(token).ok_or_else(lacking)
         };
-        Ok(MiniLm {
-            info: ModelInfo {
-                id: checkpoint.id.clone(),
-                dimensions: checkpoint.dimensions,
-                window_tokens: checkpoint.window,
-                fingerprint,
-            },
-            frame: Frame { window: checkpoint.window, opening: special("[CLS]")?, closing: special("[SEP]")? },
-            query_instruction: checkpoint.query_instruction.clone(),
-            candidate_instruction: checkpoint.candidate_instruction.clone(),
-            tokenizer,
-            network: network?,
-        })
+        let frame = Frame { window: checkpoint.window, opening: special("[CLS]")?, closing: special("[SEP]")? };
+        let info = ModelInfo {
+            id: checkpoint.id.clone(),
+            dimensions: checkpoint.dimensions,
+            window_tokens: checkpoint.window,
+        };
+        Ok(MiniLm { info, checkpoint, files, fingerprint: OnceLock::new(), tokenizer, network, frame })
     }
 
     fn tokens(&self, text: &str) -> Result<Tokens, EncoderError> {
@@ -82,8 +78,12 @@ impl Encoder for MiniLm {
         &self.info
     }
 
+    fn fingerprint(&self) -> &str {
+        self.fingerprint.get_or_init(|| fingerprint(&self.checkpoint, &self.files))
+    }
+
     fn windows(&self, header: &str, body: &str) -> Result<Vec<Window>, EncoderError> {
-        self.cut(&format!("{}{header}", self.candidate_instruction), body)
+        self.cut(&format!("{}{header}", self.checkpoint.candidate_instruction), body)
     }
 
     fn embed(&self, windows: &[&Window], progress: &Progress) -> Result<Vec<Vec<f32>>, EncoderError> {
@@ -101,7 +101,7 @@ impl Encoder for MiniLm {
     /// them, and the normalised mean of their vectors. A title longer than half a window is read as the beginning of the body.
     /// Images are not seen by this model.
     fn query(&self, issue: &IssueReport) -> Result<QueryEmbedding, EncoderError> {
-        let asked = Asked::of(issue, &self.query_instruction, self.frame, |text| self.tokens(text))?;
+        let asked = Asked::of(issue, &self.checkpoint.query_instruction, self.frame, |text| self.tokens(text))?;
         let windows = self.frame.windows(&asked.title.ids, &asked.body_text, &asked.body);
         let used = &windows[..windows.len().min(QUERY_WINDOWS)];
         let vectors = self.embed(&used.iter().collect::<Vec<_>>(), &|_, _| ())?;
@@ -177,6 +177,10 @@ fn read_tokenizer(checkpoint: &Checkpoint, files: &Files, config: &Config) -> Re
 fn read_network(checkpoint: &Checkpoint, files: &Files, config: &Config) -> Result<Bert, EncoderError> {
     let tensors = SafeTensors::deserialize(&files.weights)
         .map_err(|error| damaged(files, "model.safetensors", error.to_string()))?;
+    if let Some(name) = bert::non_finite(&tensors) {
+        let cause = format!("tensor `{name}` holds values that are not finite");
+        return Err(damaged(files, "model.safetensors", cause));
+    }
     Bert::load(&tensors, config).map_err(|cause| foreign(checkpoint, files, "model.safetensors", cause))
 }
 

@@ -1,5 +1,6 @@
 //! The bundled model against transformers' BERT (golden file), and the rules for candidates and queries with its real tokenizer.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
@@ -134,7 +135,7 @@ fn a_query_that_fits_is_the_text_itself() {
     let (title, body) = case.text.split_once("\n\n").expect("its first line is the title");
     let found = query(title, body);
     assert!(difference(&found.vector, &case.f16[0]) <= 5e-6);
-    assert_eq!((found.tokens, found.tokens_used, found.truncated()), (52, 52, false));
+    assert_eq!((found.tokens, found.tokens_used), (52, 52));
 }
 
 #[test]
@@ -156,7 +157,7 @@ fn a_long_query_is_the_mean_of_its_windows() {
     let length = expected.iter().map(|value| value * value).sum::<f64>().sqrt();
     let expected: Vec<f32> = expected.iter().map(|value| (value / length) as f32).collect();
     assert!(difference(&found.vector, &expected) <= 1e-6);
-    assert!(!found.truncated());
+    assert_eq!(found.tokens_used, found.tokens);
 }
 
 #[test]
@@ -165,7 +166,6 @@ fn a_query_of_more_than_eight_windows_says_what_it_used() {
     let found = query("crash", &"word\n".repeat(5000));
     assert_eq!(found.tokens, 5001);
     assert!((800..=8 * 253).contains(&found.tokens_used), "{}", found.tokens_used);
-    assert!(found.truncated());
 }
 
 #[test]
@@ -174,14 +174,104 @@ fn a_title_longer_than_half_a_window_is_not_lost() {
     assert_eq!((found.tokens, found.tokens_used), (401, 401));
 }
 
+/// The model's files with one byte of one of them changed.
+fn changed(pick: for<'a> fn(&'a mut Files<'static>) -> &'a mut Cow<'static, [u8]>) -> Files<'static> {
+    let mut files = MODEL.files.clone();
+    let bytes = pick(&mut files).to_mut();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    files
+}
+
 #[test]
-fn the_fingerprint_is_that_of_the_bytes() {
-    let fingerprint = &MODEL.info().fingerprint;
-    assert_eq!(fingerprint.len(), 64);
-    assert_eq!(
-        *fingerprint,
-        crate::encoder::load(&root().join("models/all-MiniLM-L6-v2")).expect("loaded before").info().fingerprint
-    );
+fn the_fingerprint_is_that_of_every_byte_and_rule() {
+    let own = MODEL.fingerprint();
+    assert_eq!(own.len(), 64);
+    let checkpoint = &MODEL.checkpoint;
+    assert_eq!(fingerprint(checkpoint, &MODEL.files), own);
+    assert_ne!(fingerprint(checkpoint, &changed(|files| &mut files.config)), own);
+    assert_ne!(fingerprint(checkpoint, &changed(|files| &mut files.tokenizer)), own);
+    assert_ne!(fingerprint(checkpoint, &changed(|files| &mut files.weights)), own);
+    for change in [
+        |it: &mut Checkpoint| it.window = 128,
+        |it: &mut Checkpoint| it.query_instruction.push('q'),
+        |it: &mut Checkpoint| it.candidate_instruction.push('q'),
+    ] {
+        let mut other = checkpoint.clone();
+        change(&mut other);
+        assert_ne!(fingerprint(&other, &MODEL.files), own);
+    }
+}
+
+#[test]
+fn weights_that_leave_a_vector_without_direction_are_an_error() {
+    let mut files = MODEL.files.clone();
+    for name in ["encoder.layer.5.output.LayerNorm.weight", "encoder.layer.5.output.LayerNorm.bias"] {
+        let tensors = SafeTensors::deserialize(&MODEL.files.weights).expect("loaded before");
+        let data = tensors.tensor(name).expect("the last step of the network").data().to_vec();
+        let at = files.weights.windows(data.len()).position(|bytes| bytes == data).expect("it is in the file");
+        files.weights.to_mut()[at..at + data.len()].fill(0);
+    }
+    let model = MiniLm::new(MODEL.checkpoint.clone(), files).expect("zeros are numbers");
+    let error = model.query(&IssueReport::default()).expect_err("all vectors are zero").to_string();
+    assert!(error.contains("not of length 1") && error.contains("copy the model's files again"), "{error}");
+}
+
+const CONFIG_KEYS: &[&str] = &[
+    "vocab_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "max_position_embeddings",
+    "type_vocab_size",
+    "layer_norm_eps",
+    "hidden_act",
+    "position_embedding_type",
+];
+
+/// What a network of the bundled weights and another `config.json` does with a text: a vector or an error of one line.
+fn outcome(config: Vec<u8>) -> Result<Vec<Vec<f32>>, String> {
+    let Files { tokenizer, weights, .. } = &MODEL.files;
+    let files = Files {
+        origin: "changed".to_owned(),
+        config: config.into(),
+        tokenizer: Cow::Borrowed(tokenizer),
+        weights: Cow::Borrowed(weights),
+    };
+    let one_line = |error: EncoderError| error.to_string();
+    let config = read_config(&MODEL.checkpoint, &files).map_err(one_line)?;
+    let network = read_network(&MODEL.checkpoint, &files, &config).map_err(one_line)?;
+    network.embed(&[&[101, 2000, 102]]).map_err(|error| error.to_string())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn a_changed_configuration_gives_a_vector_or_an_error(
+        key in prop::sample::select(CONFIG_KEYS),
+        value in prop::sample::select(&["0", "1", "-1", "2", "7", "1e-30", "1e-46", "1e400", "0.5", "1048577",
+            "18446744073709551615", "9223372036854775808", "null", "\"gelu\"", "[]", "{}", "true"][..]),
+    ) {
+        let mut config: serde_json::Map<String, serde_json::Value> =
+            serde_json::from_slice(&MODEL.files.config).expect("an object");
+        config.insert(key.to_owned(), serde_json::Value::Null);
+        let text = serde_json::to_string(&config).expect("an object").replace(
+            &format!("\"{key}\":null"), &format!("\"{key}\":{value}"));
+        match outcome(text.into_bytes()) {
+            Ok(vectors) => prop_assert!((dot(&vectors[0], &vectors[0]) - 1.0).abs() < 1e-3),
+            Err(message) => prop_assert_eq!(message.lines().count(), 1),
+        }
+    }
+
+    #[test]
+    fn a_configuration_with_a_flipped_byte_gives_a_vector_or_an_error(at in any::<prop::sample::Index>(), to in any::<u8>()) {
+        let mut config = MODEL.files.config.to_vec();
+        let at = at.index(config.len());
+        config[at] = to;
+        let _ = outcome(config);
+    }
 }
 
 proptest! {

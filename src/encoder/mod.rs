@@ -20,6 +20,11 @@ pub use minilm::MiniLm;
 pub trait Encoder: Send + Sync {
     fn info(&self) -> &ModelInfo;
 
+    /// SHA-256 (hex) over everything that a vector depends on besides the text: weights, tokenizer, configuration, pooling,
+    /// instructions and the rules by which windows are cut. Vectors of different fingerprints must not meet. Computed when first
+    /// asked for, which takes as long as reading the weights.
+    fn fingerprint(&self) -> &str;
+
     /// The windows that a candidate is embedded in, at least one: each begins with the header, together they cover every byte of the
     /// body. The candidate scores by its best window.
     ///
@@ -52,9 +57,6 @@ pub struct ModelInfo {
     pub dimensions: usize,
     /// Most tokens in a window, those the model adds included.
     pub window_tokens: usize,
-    /// SHA-256 (hex) over everything that a vector depends on besides the text: weights, tokenizer, configuration, pooling,
-    /// instructions and the rules by which windows are cut. Vectors of different fingerprints must not meet.
-    pub fingerprint: String,
 }
 
 /// A part of a candidate that fits the model: what is embedded, and so what a cache of vectors may be keyed by.
@@ -79,20 +81,14 @@ pub struct QueryEmbedding {
     pub tokens_used: usize,
 }
 
-impl QueryEmbedding {
-    /// Whether the issue was too long to be used whole.
-    pub fn truncated(&self) -> bool {
-        self.tokens_used < self.tokens
-    }
-}
-
-/// Why text could not be embedded. Every message is one line that names the thing, the cause and the remedy.
+/// Why text could not be embedded. Every message is one line that names the thing, the cause and the remedy; causes are in it, and so are
+/// not sources of the error as well.
 #[derive(Debug, thiserror::Error)]
 pub enum EncoderError {
     #[error(
-        "cannot read the model file {file}: {source}; name a folder that holds config.json, tokenizer.json and model.safetensors"
+        "cannot read the model file {file}: {cause}; name a folder that holds config.json, tokenizer.json and model.safetensors"
     )]
-    Unreadable { file: String, source: std::io::Error },
+    Unreadable { file: String, cause: std::io::Error },
     #[error("the model file {file} is damaged: {cause}; copy it again from where it came from")]
     Damaged { file: String, cause: String },
     #[error("the model file {file} is of a model that Sightline can't run: {cause}; use the files of {id}")]
@@ -101,7 +97,9 @@ pub enum EncoderError {
     NotBundled,
     #[error("the tokenizer failed on a text of {bytes} bytes: {cause}; leave that file out and report it")]
     Tokenize { bytes: usize, cause: String },
-    #[error("the model failed on a batch of {sequences} windows: {cause}; check that they were made by the same model")]
+    #[error(
+        "the model failed on a batch of {sequences} windows: {cause}; copy the model's files again, or rank without an encoder"
+    )]
     Compute { sequences: usize, cause: String },
     #[error("no threads to embed on: {cause}; lower the number of threads or raise the limit of the system")]
     Threads { cause: String },

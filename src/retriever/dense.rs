@@ -86,3 +86,58 @@ fn most_telling(windows: Vec<Window>, body: &str, worth: &(dyn Fn(&str) -> f32 +
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::tests::StandIn;
+    use super::*;
+    use crate::types::Source;
+
+    /// The similarity of a text, of which each line is a window, and the lines that were embedded for it.
+    #[track_caller]
+    fn check(text: &str, worth: Option<fn(&str) -> f32>, similarity: f32, lines: &[u32]) {
+        let encoder = StandIn::new();
+        let candidates = ["ignored", text].map(|text| Candidate::file(Arc::new(Source::new("file", "Text", text))));
+        let mut scorer = Scorer::new(&encoder, &IssueReport::default(), &|_, _| ()).expect("the stand-in never fails");
+        let worth = worth.as_ref().map(|it| it as &(dyn Fn(&str) -> f32 + Sync));
+        let found = scorer.similarities(&candidates, &[1], worth).expect("the stand-in never fails");
+        assert_eq!(found, [(1, similarity)]);
+        assert_eq!(*encoder.embedded.lock().expect("no panic"), lines);
+        assert_eq!(scorer.embedded(), Embedded { candidates: 1, windows: lines.len() });
+    }
+
+    /// As much as the text has letters x.
+    fn count(text: &str) -> f32 {
+        text.matches('x').count() as f32
+    }
+
+    #[test]
+    fn a_candidate_is_as_similar_as_its_best_window() {
+        check("s10", None, 0.1, &[10]);
+        check("s10\ns70\ns30", None, 0.7, &[10, 70, 30]);
+    }
+
+    #[test]
+    fn of_a_long_candidate_the_most_telling_windows_are_embedded() {
+        check("s10 x\ns70\ns30 x x\n", Some(count), 0.3, &[10, 30]);
+        // In the order of the text, and the earlier of two that are worth the same.
+        check("s10\ns20 x\ns70 x\ns30 x", Some(count), 0.7, &[20, 70]);
+        check("s10\ns20\ns70", Some(|_| 0.0), 0.2, &[10, 20]);
+        // Nothing is left out of two.
+        check("s10\ns70", Some(count), 0.7, &[10, 70]);
+    }
+
+    #[test]
+    fn each_candidate_has_the_windows_that_are_its_own() {
+        let encoder = StandIn::new();
+        let candidates =
+            ["s10\ns20", "s30", "s50\ns40"].map(|text| Candidate::file(Arc::new(Source::new("file", "Text", text))));
+        let mut scorer = Scorer::new(&encoder, &IssueReport::default(), &|_, _| ()).expect("the stand-in never fails");
+        let found = scorer.similarities(&candidates, &[2, 0, 1], None).expect("the stand-in never fails");
+        assert_eq!(found, [(2, 0.5), (0, 0.2), (1, 0.3)]);
+        assert!(scorer.similarities(&candidates, &[], None).expect("the stand-in never fails").is_empty());
+        assert_eq!(scorer.embedded(), Embedded { candidates: 3, windows: 5 });
+    }
+}

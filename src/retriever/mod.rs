@@ -115,7 +115,8 @@ pub struct Embedded {
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum RetrieverError {
-    #[error("the issue could not be compared with the code: {0}")]
+    /// Its own message says all there is to say.
+    #[error(transparent)]
     Encoder(#[from] EncoderError),
     #[error(
         "the retriever `{retriever}` needs an encoder, and none is loaded: use `bm25`, or build with the feature `bundled-models`"
@@ -212,29 +213,43 @@ impl<'a> Localizer<'a> {
         let mut evidence = Evidence::gather(self.candidates, &self.index, report, &terms, self.weights);
         let mut answer = Answer { lexical_time: start.elapsed(), ..Answer::default() };
         if request.rerank > 0 {
-            let start = Instant::now();
-            let mut scorer = self.scorer(report, request, progress)?;
-            for &level in request.granularity.levels() {
-                let (most, weight) = match level {
-                    Level::File => (request.rerank.div_ceil(4), self.weights.dense_file),
-                    Level::Function => (request.rerank, self.weights.dense_function),
-                };
-                let mut best = evidence.ranked(&self.index, level);
-                best.retain(|&at| evidence.parts[at].score() > 0.0);
-                best.truncate(most);
-                let worths = TermWorths::new(&self.index, level, &terms);
-                let worth = |text: &str| worths.of(text);
-                evidence.add_dense(&scorer.similarities(self.candidates, &best, Some(&worth))?, weight);
-            }
-            answer.query = Some(scorer.query_use());
-            answer.embedded = scorer.embedded();
-            answer.encoder_time = start.elapsed();
+            self.rerank(&mut answer, &mut evidence, report, request, &terms, progress)?;
         }
         let levels = request.granularity.levels().iter();
         let ordered = levels.map(|&level| (level, evidence.ranked(&self.index, level))).collect();
         let scheme = |level| self.weights.field_scheme(level);
         self.fill(&mut answer, &Ranking { ordered, parts: evidence.parts, terms, scheme: &scheme }, request);
         Ok(answer)
+    }
+
+    /// Adds what the encoder says of the best of each list, and to the answer what that took.
+    fn rerank(
+        &self,
+        answer: &mut Answer,
+        evidence: &mut Evidence,
+        report: &IssueReport,
+        request: &Request,
+        terms: &[QueryTerm],
+        progress: dense::Progress,
+    ) -> Result<(), RetrieverError> {
+        let start = Instant::now();
+        let mut scorer = self.scorer(report, request, progress)?;
+        for &level in request.granularity.levels() {
+            let (most, weight) = match level {
+                Level::File => (request.rerank.div_ceil(4), self.weights.dense_file),
+                Level::Function => (request.rerank, self.weights.dense_function),
+            };
+            let mut best = evidence.ranked(&self.index, level);
+            best.retain(|&at| evidence.parts[at].score() > 0.0);
+            best.truncate(most);
+            let worths = TermWorths::new(&self.index, level, terms);
+            let worth = |text: &str| worths.of(text);
+            evidence.add_dense(&scorer.similarities(self.candidates, &best, Some(&worth))?, weight);
+        }
+        answer.query = Some(scorer.query_use());
+        answer.embedded = scorer.embedded();
+        answer.encoder_time = start.elapsed();
+        Ok(())
     }
 
     fn scorer<'s>(
@@ -269,3 +284,6 @@ struct Ranking<'a> {
     /// How the terms were scored at a level.
     scheme: &'a dyn Fn(Level) -> Scheme,
 }
+
+#[cfg(test)]
+mod tests;

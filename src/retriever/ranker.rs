@@ -36,6 +36,10 @@ pub struct Weights {
     pub dense_function: f32,
 }
 
+/// At the ends of their ranges, a `k1` of 0 and a `b` of 1, the score of a term that counts nothing would be 0 / 0.
+const LEAST_K1: f32 = f32::MIN_POSITIVE;
+const MOST_B: f32 = 1.0 - f32::EPSILON;
+
 /// BM25F weights and length normalisation by field.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -53,7 +57,11 @@ impl Weights {
     pub fn plain_scheme(&self, level: Level) -> Scheme {
         // A file's names stand in its content already.
         let names = if level == Level::File { 0.0 } else { 1.0 };
-        Scheme { k1: self.k1, weights: [1.0, 1.0, names], lengths: LengthNorm::Joined { b: self.b } }
+        Scheme {
+            k1: self.k1.max(LEAST_K1),
+            weights: [1.0, 1.0, names],
+            lengths: LengthNorm::Joined { b: self.b.min(MOST_B) },
+        }
     }
 
     /// BM25F with this level's field weights.
@@ -64,9 +72,9 @@ impl Weights {
         };
         let weights: [f32; FIELDS] = [fields.body, fields.path, fields.name];
         Scheme {
-            k1: self.k1,
+            k1: self.k1.max(LEAST_K1),
             weights,
-            lengths: LengthNorm::Fields { b: [fields.body_b, fields.path_b, fields.name_b] },
+            lengths: LengthNorm::Fields { b: [fields.body_b, fields.path_b, fields.name_b].map(|b| b.min(MOST_B)) },
         }
     }
 }
@@ -131,15 +139,22 @@ impl Evidence {
     pub fn add_dense(&mut self, similarities: &[(usize, f32)], weight: f32) {
         let lexical = Moments::of(similarities.iter().map(|it| self.parts[it.0].score()));
         let dense = Moments::of(similarities.iter().map(|it| it.1));
-        if dense.deviation == 0.0 {
+        if dense.deviation < NOISE {
             return;
         }
+        let unit = weight * lexical.deviation.max(LEAST_SPREAD * lexical.mean);
         for &(at, similarity) in similarities {
-            let part = weight * lexical.deviation * (similarity - dense.mean) / dense.deviation;
+            let part = unit * (similarity - dense.mean) / dense.deviation;
             self.parts[at].dense = if part > 0.0 { part * self.factors[at] } else { part };
         }
     }
 }
+
+/// Similarities that differ by less are equal: a vector depends on its batch by as much, and z-scores would blow it up.
+const NOISE: f32 = 1e-5;
+
+/// The least spread of lexical scores, as a share of their mean: where the words can't tell candidates apart, the encoder does.
+const LEAST_SPREAD: f32 = 0.01;
 
 /// 1, or the demotion for a file that is not the product's own code, unless the issue's title asks for such files.
 fn factors(candidates: &[Candidate], report: &IssueReport, weights: &Weights) -> Vec<f32> {
@@ -175,11 +190,12 @@ struct Moments {
 }
 
 impl Moments {
+    /// In f64, in which equal f32 values have themselves as their mean.
     fn of(values: impl Iterator<Item = f32> + Clone) -> Self {
-        let count = values.clone().count().max(1) as f32;
-        let mean = values.clone().sum::<f32>() / count;
-        let variance = values.map(|it| (it - mean).powi(2)).sum::<f32>() / count;
-        Moments { mean, deviation: variance.sqrt() }
+        let count = values.clone().count().max(1) as f64;
+        let mean = values.clone().map(f64::from).sum::<f64>() / count;
+        let variance = values.map(|it| (f64::from(it) - mean).powi(2)).sum::<f64>() / count;
+        Moments { mean: mean as f32, deviation: variance.sqrt() as f32 }
     }
 }
 
@@ -188,4 +204,154 @@ pub fn ranked(documents: &[usize], parts: &[Parts]) -> Vec<usize> {
     let mut ranked = documents.to_vec();
     ranked.sort_by(|&a, &b| parts[b].score().total_cmp(&parts[a].score()).then(a.cmp(&b)));
     ranked
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::types::Source;
+
+    fn weights() -> Weights {
+        let fields = FieldWeights { body: 1.0, path: 1.0, name: 1.0, body_b: 0.5, path_b: 0.5, name_b: 0.5 };
+        Weights {
+            k1: 1.2,
+            b: 0.75,
+            file_fields: fields.clone(),
+            function_fields: fields,
+            mention: 0.3,
+            functions_to_file: 0.6,
+            file_to_function: 0.5,
+            demotion: 0.4,
+            dense_file: 1.0,
+            dense_function: 1.0,
+        }
+    }
+
+    /// A file with some functions, as candidates in the order of a snapshot.
+    fn file(path: &str, functions: usize) -> Vec<Candidate> {
+        let source = Arc::new(Source::new(path, "Text", "text"));
+        let functions = (0..functions).map(|at| Candidate::function(source.clone(), format!("f{at}"), 0..4));
+        std::iter::once(Candidate::file(source.clone())).chain(functions).collect()
+    }
+
+    fn lexical(scores: &[f32]) -> Vec<Parts> {
+        scores.iter().map(|&lexical| Parts { lexical, ..Parts::default() }).collect()
+    }
+
+    #[track_caller]
+    fn check_values(found: &[f32], expected: &[f32]) {
+        let close = |(a, b): (&f32, &f32)| (a - b).abs() < 1e-5;
+        assert!(found.len() == expected.len() && found.iter().zip(expected).all(close), "{found:?} != {expected:?}");
+    }
+
+    /// What files of so many functions, with these scores, give each other.
+    #[track_caller]
+    fn check_couple(functions: &[usize], scores: &[f32], expected: &[f32]) {
+        let candidates: Vec<Candidate> =
+            functions.iter().enumerate().flat_map(|(at, &count)| file(&format!("{at}.txt"), count)).collect();
+        let mut parts = lexical(scores);
+        couple(&candidates, &mut parts, &weights());
+        check_values(&parts.iter().map(|it| it.context).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn a_file_and_its_functions_support_each_other() {
+        check_couple(&[0], &[0.8], &[0.0]);
+        // 0.6 * 0.9 / 3 up, 0.5 * 0.8 down.
+        check_couple(&[1], &[0.8, 0.9], &[0.18, 0.4]);
+        // The best three of four: 0.6 * (0.9 + 0.5 + 0.4) / 3.
+        check_couple(&[4], &[0.2, 0.4, 0.1, 0.9, 0.5], &[0.36, 0.1, 0.1, 0.1, 0.1]);
+        // The second file has nothing of the first.
+        check_couple(&[1, 1], &[1.0, 0.0, 0.0, 0.5], &[0.0, 0.5, 0.1, 0.0]);
+    }
+
+    /// The dense parts after a fusion at weight 1, of candidates with these scores and factors.
+    #[track_caller]
+    fn check_dense(scores: &[f32], factors: &[f32], similarities: &[(usize, f32)], expected: &[f32]) {
+        let mut evidence = Evidence { parts: lexical(scores), factors: factors.to_vec() };
+        evidence.add_dense(similarities, 1.0);
+        check_values(&evidence.parts.iter().map(|it| it.dense).collect::<Vec<_>>(), expected);
+        check_values(&evidence.parts.iter().map(|it| it.lexical).collect::<Vec<_>>(), scores);
+    }
+
+    #[test]
+    fn similarities_count_as_z_scores_in_the_lexical_unit() {
+        // Lexical deviation of 1.0 and 0.6: 0.2. The z-scores of two values are -1 and 1.
+        check_dense(&[1.0, 0.6], &[1.0, 1.0], &[(0, 0.3), (1, 0.5)], &[-0.2, 0.2]);
+        // A candidate without a vector keeps its score, and is not part of the mean.
+        check_dense(&[1.0, 0.6, 0.1], &[1.0; 3], &[(0, 0.3), (1, 0.5)], &[-0.2, 0.2, 0.0]);
+        // Deviation of 0, 3, 6 is the root of 6; of 1, 2, 3 that of 2/3: the z-scores are the root of 3/2 times -1, 0, 1.
+        check_dense(&[0.0, 3.0, 6.0], &[1.0; 3], &[(0, 3.0), (1, 2.0), (2, 1.0)], &[3.0, 0.0, -3.0]);
+    }
+
+    #[test]
+    fn a_demoted_candidate_gains_less_and_loses_as_much() {
+        check_dense(&[1.0, 0.6], &[1.0, 0.4], &[(0, 0.3), (1, 0.5)], &[-0.2, 0.08]);
+        check_dense(&[1.0, 0.6], &[0.4, 1.0], &[(0, 0.3), (1, 0.5)], &[-0.2, 0.2]);
+    }
+
+    #[test]
+    fn similarities_that_do_not_differ_say_nothing() {
+        check_dense(&[1.0], &[1.0], &[(0, 0.9)], &[0.0]);
+        check_dense(&[1.0, 0.6], &[1.0, 1.0], &[], &[0.0, 0.0]);
+        check_dense(&[1.0, 0.6, 0.2], &[1.0; 3], &[(0, 0.1), (1, 0.1), (2, 0.1)], &[0.0; 3]);
+        // The same text in two batches.
+        check_dense(&[1.0, 0.6], &[1.0; 2], &[(0, 0.5), (1, 0.500_001)], &[0.0; 2]);
+    }
+
+    #[test]
+    fn the_encoder_orders_what_the_words_cannot() {
+        // A hundredth of the mean stands for the deviation.
+        check_dense(&[0.7, 0.7], &[1.0; 2], &[(0, 0.3), (1, 0.5)], &[-0.007, 0.007]);
+    }
+
+    #[track_caller]
+    fn check_factor(path: &str, title: &str, expected: f32) {
+        let report = IssueReport { title: title.to_owned(), ..IssueReport::default() };
+        assert_eq!(factors(&file(path, 1), &report, &weights()), [expected; 2], "{path} for {title}");
+    }
+
+    #[test]
+    fn what_is_not_the_product_is_demoted_unless_it_is_asked_for() {
+        check_factor("src/lexer.py", "Lexer hangs", 1.0);
+        check_factor("tests/test_lexer.py", "Lexer hangs", 0.4);
+        check_factor("tests/test_lexer.py", "Flaky test", 1.0);
+        check_factor("docs/conf.py", "Flaky test", 0.4);
+    }
+
+    #[test]
+    fn equal_scores_keep_the_order_of_the_list() {
+        assert_eq!(ranked(&[0, 1, 2, 3], &lexical(&[0.5, 0.9, 0.5, 0.9])), [1, 3, 0, 2]);
+    }
+
+    #[test]
+    fn gathered_evidence_is_in_units_of_the_best_and_demoted() {
+        let sources = [("a.txt", "lexer lexer"), ("tests/a.txt", "lexer lexer"), ("b.txt", "other")];
+        let candidates = sources.map(|(path, text)| Candidate::file(Arc::new(Source::new(path, "Text", text))));
+        let index = LexicalIndex::build(&candidates);
+        let terms = [QueryTerm { text: "lexer".to_owned(), weight: 1.0 }];
+        // No length normalisation and no path: the two files with the word score alike.
+        let fields = FieldWeights { body: 1.0, path: 0.0, name: 0.0, body_b: 0.0, path_b: 0.0, name_b: 0.0 };
+        let weights = Weights { file_fields: fields, ..weights() };
+        let evidence = Evidence::gather(&candidates, &index, &IssueReport::default(), &terms, &weights);
+        check_values(&evidence.parts.iter().map(|it| it.lexical).collect::<Vec<_>>(), &[1.0, 0.4, 0.0]);
+        assert_eq!(evidence.ranked(&index, Level::File), [0, 1, 2]);
+    }
+
+    #[test]
+    fn any_allowed_weights_give_finite_scores() {
+        let candidates = file("lexer.txt", 1);
+        let index = LexicalIndex::build(&candidates);
+        let terms =
+            [QueryTerm { text: "text".to_owned(), weight: 1.0 }, QueryTerm { text: "lexer".to_owned(), weight: 1.0 }];
+        for (k1, weight) in [(0.0, 0.0), (0.0, 1.0), (1000.0, 1000.0), (1.2, 0.0)] {
+            let fields = FieldWeights { body: weight, path: 0.0, name: weight, body_b: 1.0, path_b: 1.0, name_b: 1.0 };
+            let weights =
+                Weights { k1, file_fields: fields.clone(), function_fields: fields, mention: 1000.0, ..weights() };
+            let evidence = Evidence::gather(&candidates, &index, &IssueReport::default(), &terms, &weights);
+            assert!(evidence.parts.iter().all(|it| it.score().is_finite()), "{k1} {weight}: {:?}", evidence.parts);
+        }
+    }
 }
