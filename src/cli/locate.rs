@@ -269,22 +269,22 @@ impl Outcome<'_> {
     }
 }
 
-/// Widest place or name that the columns make room for; longer ones push the rest of their row.
-const WIDEST_COLUMN: usize = 64;
+/// Characters of place and name for which the columns make room; a longer row is written as it is, and wraps.
+const WIDEST_ROW: usize = 84;
 /// Characters of a source line that are shown.
-const LINE_WIDTH: usize = 100;
+const LINE_WIDTH: usize = 80;
 
 fn print_list(page: &mut Page<impl Write>, heading: &str, hits: &[Hit], explain: bool) -> io::Result<()> {
-    let places: Vec<String> = hits.iter().map(|hit| printable(&place(hit)).into_owned()).collect();
-    let names: Vec<Cow<str>> =
-        hits.iter().map(|hit| printable(hit.candidate.name.as_deref().unwrap_or_default())).collect();
-    let place_width = width(places.iter().map(String::as_str));
-    let name_width = width(names.iter().map(|it| &**it));
+    let rows: Vec<Row> = hits.iter().map(Row::of).collect();
+    let fitting = || rows.iter().filter(|it| it.fits());
+    let place_width = fitting().map(|it| it.place.chars().count()).max().unwrap_or(0);
+    let name_width = fitting().map(|it| it.name.chars().count()).max().unwrap_or(0);
     page.line(&[(HEADING, heading)])?;
-    for (rank, (hit, (place, name))) in (1..).zip(hits.iter().zip(places.iter().zip(&names))) {
+    for (rank, (hit, row)) in (1..).zip(hits.iter().zip(&rows)) {
         let (rank, score) = (format!("{rank:>3}  "), format!("  {:6.3}", hit.score));
-        let place = format!("{place:place_width$}");
-        let name = if name.is_empty() { String::new() } else { format!("  {name:name_width$}") };
+        let (place_width, name_width) = if row.fits() { (place_width, name_width) } else { (0, 0) };
+        let place = format!("{:place_width$}", row.place);
+        let name = if row.name.is_empty() { String::new() } else { format!("  {:name_width$}", row.name) };
         page.line(&[(PLAIN, &rank), (PATH, &place), (NAME, &name), (PLAIN, &score)])?;
         if explain {
             print_explanation(page, hit)?;
@@ -293,9 +293,21 @@ fn print_list(page: &mut Page<impl Write>, heading: &str, hits: &[Hit], explain:
     page.line(&[])
 }
 
-/// The width of a column that holds these texts.
-fn width<'a>(texts: impl Iterator<Item = &'a str>) -> usize {
-    texts.map(|it| it.chars().count()).filter(|it| *it <= WIDEST_COLUMN).max().unwrap_or(0)
+/// What stands in the columns of a result, as it is printed.
+struct Row<'a> {
+    place: String,
+    name: Cow<'a, str>,
+}
+
+impl<'a> Row<'a> {
+    fn of(hit: &'a Hit) -> Self {
+        let name = hit.candidate.name.as_deref().unwrap_or_default();
+        Row { place: printable(&place(hit)).into_owned(), name: printable(name) }
+    }
+
+    fn fits(&self) -> bool {
+        self.place.chars().count() + self.name.chars().count() <= WIDEST_ROW
+    }
 }
 
 /// `path:line`, the line being the function's first or the file's best.
@@ -340,7 +352,7 @@ fn sum(hit: &Hit) -> String {
 mod tests {
     use std::sync::Arc;
 
-    use super::super::terminal::tests::{HOSTILE, check_harmless};
+    use super::super::terminal::tests::{HOSTILE, check_harmless, written};
     use super::*;
     use crate::retriever::MatchedLine;
     use crate::retriever::ranker::Parts;
@@ -360,6 +372,23 @@ mod tests {
             };
             check_harmless(|page| print_list(page, "Functions", &[hit], true));
         }
+    }
+
+    #[test]
+    fn a_long_row_leaves_the_columns_of_the_others_alone() {
+        let hit = |path: &str, name: &str| Hit {
+            candidate: Candidate::function(Arc::new(Source::new(path, "Text", "")), name, 0..0),
+            score: 1.0,
+            parts: Parts::default(),
+            terms: Vec::new(),
+            lines: Vec::new(),
+        };
+        let long = "x".repeat(90);
+        let hits = [hit("a.c", "f"), hit(&long, "g"), hit("bb.c", "long_name"), hit("a.c", &long)];
+        let expected = format!(
+            "Functions\n  1  a.c:1   f           1.000\n  2  {long}:1  g   1.000\n  3  bb.c:1  long_name   1.000\n  4  a.c:1  {long}   1.000\n\n"
+        );
+        assert_eq!(written(|page| print_list(page, "Functions", &hits, false)), expected);
     }
 
     #[test]

@@ -90,15 +90,21 @@ pub mod tests {
     /// An escape sequence, its C1 form, DEL, a line separator of each kind, and marks that reorder a line.
     pub const HOSTILE: &str = "\u{1b}[31m\u{9b}2J\u{7f}\r\n\u{2028}\u{2029}\u{85}\u{61c}\u{202e}\u{2066}\u{200f}";
 
-    /// Checks that a page of hostile text holds nothing that a terminal acts on but line ends and the styles.
-    #[track_caller]
-    pub fn check_harmless(write: impl FnOnce(&mut Page<Vec<u8>>) -> io::Result<()>) {
+    /// What is written, without the styles.
+    pub fn written(write: impl FnOnce(&mut Page<Vec<u8>>) -> io::Result<()>) -> String {
         let mut page = Page(Vec::new());
         write(&mut page).expect("memory takes it");
         let mut text = String::from_utf8(page.0).expect("UTF-8");
         for style in [HEADING, PATH, NAME, DIM, ERROR, WARNING] {
             text = text.replace(&style.render().to_string(), "").replace(&style.render_reset().to_string(), "");
         }
+        text
+    }
+
+    /// Checks that a page of hostile text holds nothing that a terminal acts on but line ends and the styles.
+    #[track_caller]
+    pub fn check_harmless(write: impl FnOnce(&mut Page<Vec<u8>>) -> io::Result<()>) {
+        let text = written(write);
         assert!(text.contains("\\u{1b}[31m\\u{9b}2J"), "nothing hostile was shown: {text}");
         assert!(!text.chars().any(|it| it != '\n' && is_unprintable(it)), "{text:?}");
     }
