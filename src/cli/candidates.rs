@@ -1,9 +1,9 @@
 //! `sightline candidates`: what would be embedded, and what would not.
 
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
-use super::terminal::{DIM, NAME, PATH, printable};
+use super::terminal::{DIM, NAME, PATH, PLAIN, Page};
 use super::{Failure, json, read_repository, terminal};
 use crate::config::Settings;
 use crate::snapshot::Snapshot;
@@ -39,39 +39,64 @@ fn print_json(snapshot: &Snapshot) -> anyhow::Result<()> {
     let skipped = snapshot.skipped.iter().map(json::CandidateLine::skipped);
     let notes = snapshot.notes.iter().map(json::CandidateLine::note);
     for line in candidates.chain(skipped).chain(notes) {
-        serde_json::to_writer(&mut out, &line).map_err(std::io::Error::from)?;
-        out.write_all(b"\n")?;
+        json::write_line(&mut out, &line)?;
     }
     Ok(out.flush()?)
 }
 
 fn print_text(snapshot: &Snapshot) -> anyhow::Result<()> {
-    let mut out = BufWriter::new(anstream::stdout().lock());
-    for candidate in &snapshot.candidates {
-        let path = printable(candidate.path());
-        match &candidate.name {
-            None => writeln!(out, "{PATH}{path}{PATH:#}  {DIM}{}{DIM:#}", candidate.source.language)?,
-            Some(name) => {
-                let lines = candidate.lines;
-                writeln!(
-                    out,
-                    "  {path}:{}  {NAME}{}{NAME:#}  {DIM}to {}{DIM:#}",
-                    lines.start,
-                    printable(name),
-                    lines.end
-                )?;
-            }
-        }
-    }
-    for skipped in &snapshot.skipped {
-        writeln!(out, "{DIM}skipped {}: {}{DIM:#}", printable(&skipped.path), skipped.reason)?;
-    }
-    for note in &snapshot.notes {
-        writeln!(out, "{DIM}note on {}: {}{DIM:#}", printable(&note.path), printable(&note.message))?;
-    }
-    out.flush()?;
+    let mut page = terminal::output();
+    list(&mut page, snapshot)?;
+    page.flush()?;
     let files = snapshot.candidates.iter().filter(|it| it.level == Level::File).count();
     let functions = snapshot.candidates.len() - files;
     terminal::remark(&format!("{files} files, {functions} functions, {} skipped", snapshot.skipped.len()));
     Ok(())
+}
+
+fn list(page: &mut Page<impl Write>, snapshot: &Snapshot) -> io::Result<()> {
+    for candidate in &snapshot.candidates {
+        let (path, lines) = (candidate.path(), candidate.lines);
+        match &candidate.name {
+            None => page.line(&[(PATH, path), (PLAIN, "  "), (DIM, candidate.source.language)])?,
+            Some(name) => {
+                let (place, end) = (format!("  {path}:{}  ", lines.start), format!("to {}", lines.end));
+                page.line(&[(PLAIN, &place), (NAME, name), (PLAIN, "  "), (DIM, &end)])?;
+            }
+        }
+    }
+    for skipped in &snapshot.skipped {
+        page.line(&[(DIM, &format!("skipped {}: {}", skipped.path, skipped.reason))])?;
+    }
+    for note in &snapshot.notes {
+        page.line(&[(DIM, &format!("note on {}: {}", note.path, note.message))])?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::terminal::tests::{HOSTILE, check_harmless};
+    use super::*;
+    use crate::snapshot::{Note, SkipReason, Skipped};
+    use crate::types::{Candidate, Source};
+
+    #[test]
+    fn no_text_of_a_repository_reaches_the_terminal_raw() {
+        let named = |path: &str, name: &str| Candidate::function(Arc::new(Source::new(path, "Text", "")), name, 0..0);
+        let skip = |path: &str, marker: &str| Skipped {
+            path: path.into(),
+            reason: SkipReason::Generated { marker: marker.into() },
+        };
+        let note = |path: &str, message: &str| Note { path: path.into(), message: message.into() };
+        let only = |snapshot: Snapshot| check_harmless(|page| list(page, &snapshot));
+        let candidates = |it| Snapshot { candidates: vec![it], ..Snapshot::default() };
+        only(candidates(Candidate::file(Arc::new(Source::new(HOSTILE, "Text", "")))));
+        only(candidates(named(HOSTILE, "f")));
+        only(candidates(named("p", HOSTILE)));
+        only(Snapshot { skipped: vec![skip(HOSTILE, "m"), skip("p", HOSTILE)], ..Snapshot::default() });
+        only(Snapshot { notes: vec![note(HOSTILE, "m"), note("p", HOSTILE)], ..Snapshot::default() });
+    }
 }

@@ -1,14 +1,16 @@
 //! An issue as a user has it: a Markdown file or standard input, with pictures named on the command line or linked in
 //! the text.
 
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::collections::HashSet;
+use std::io::{self, Read};
+use std::path::{Component, Path, PathBuf};
 use std::sync::LazyLock;
 
 use anyhow::{Context, anyhow};
 use regex::Regex;
 
 use super::{Failure, terminal};
+use crate::imaging::ImageError;
 use crate::types::{IssueImage, IssueReport};
 
 /// An issue text longer than this is no issue.
@@ -17,20 +19,26 @@ const MAX_BYTES: u64 = 16 << 20;
 /// An issue with what became of the pictures it names.
 pub struct Issue {
     pub report: IssueReport,
-    /// Linked pictures that could not be read, and why.
-    pub missing_images: Vec<(String, String)>,
+    /// Names of the pictures that were not read, and why.
+    pub unread_images: Vec<(String, String)>,
 }
 
-/// `![alt](target)`, `![alt](<target> "title")`, `<img src="target">`.
+/// Linked files that are read, good or bad: an issue is text from anyone.
+const MOST_LINKED: usize = 16;
+/// Characters shown of a data URL.
+const DATA_URL_WIDTH: usize = 40;
+
+/// `![alt](target)`, `![alt](<target> "title")`, `<img src="target">`. No part runs past the next beginning of its like,
+/// so that the time is linear in the text, whatever it holds.
 static IMAGE_LINK: LazyLock<Regex> = LazyLock::new(|| {
     #[expect(clippy::expect_used, reason = "a constant pattern, compiled by the tests")]
-    Regex::new(r#"!\[[^\]]*\]\(\s*<?([^)\s>]+)>?[^)]*\)|(?i:<img\s[^>]*?src\s*=\s*["']([^"']+)["'])"#)
+    Regex::new(r#"!\[[^\[\]]*\]\(\s*<?((?:[^\s()<>]|\([^\s()<>]*\))+)|(?i:<img\s[^<>]*?src\s*=\s*["']([^"'<>]+)["'])"#)
         .expect("a constant pattern")
 });
 
 /// Reads an issue from `source` (`-`: standard input) and its pictures: `images`, then those that the text links to
-/// by a relative path beside its file.
-pub fn read(source: &Path, images: &[PathBuf]) -> Result<Issue, Failure> {
+/// by a relative path beside its file. Of a picture at most `max_bytes` are read.
+pub fn read(source: &Path, images: &[PathBuf], max_bytes: u64) -> Result<Issue, Failure> {
     let text = read_text(source)?;
     let (title, body) = split(&text);
     if title.is_empty() {
@@ -39,15 +47,40 @@ pub fn read(source: &Path, images: &[PathBuf]) -> Result<Issue, Failure> {
             "the issue `{source}` is empty: give it a first line, the title, and a body"
         )));
     }
-    let mut issue = Issue { report: IssueReport { title, body, images: Vec::new() }, missing_images: Vec::new() };
+    let mut issue = Issue { report: IssueReport { title, body, images: Vec::new() }, unread_images: Vec::new() };
     for path in images {
-        let bytes = std::fs::read(path)
+        let picture = read_picture(path, max_bytes)
             .with_context(|| format!("the picture `{}` can't be read: check the path after --image", path.display()))
             .map_err(Failure::usage)?;
-        issue.report.images.push(IssueImage { name: path.display().to_string(), bytes });
+        issue.add_image(path.display().to_string(), picture.map_err(|error| error.to_string()));
     }
-    add_linked_images(&mut issue, &text, source);
+    issue.add_linked_images(&text, source, max_bytes);
     Ok(issue)
+}
+
+impl Issue {
+    fn add_image(&mut self, name: String, picture: Result<Vec<u8>, String>) {
+        match picture {
+            Ok(bytes) => self.report.images.push(IssueImage { name, bytes }),
+            Err(reason) => self.unread_images.push((name, reason)),
+        }
+    }
+
+    fn add_linked_images(&mut self, text: &str, source: &Path, max_bytes: u64) {
+        let folder = folder_of(source);
+        let mut files = 0;
+        for link in image_links(text) {
+            let picture = elsewhere(link).map_or(Ok(()), |reason| Err(reason.to_owned())).and_then(|()| {
+                files += 1;
+                if files > MOST_LINKED {
+                    return Err(format!("only the first {MOST_LINKED} files that an issue links to are read"));
+                }
+                read_linked(link, folder, max_bytes)
+            });
+            let name = if is_data_url(link) { terminal::shortened(link, DATA_URL_WIDTH) } else { link.into() };
+            self.add_image(name.into_owned(), picture);
+        }
+    }
 }
 
 fn read_text(source: &Path) -> Result<String, Failure> {
@@ -82,23 +115,60 @@ fn split(text: &str) -> (String, String) {
     (if title.is_empty() { first.trim() } else { title }.to_owned(), rest.trim().to_owned())
 }
 
-fn add_linked_images(issue: &mut Issue, text: &str, source: &Path) {
-    let Some(folder) = source.parent().filter(|_| source != Path::new("-")) else { return };
-    let mut names: Vec<&str> = Vec::new();
-    for link in IMAGE_LINK.captures_iter(text).filter_map(|it| it.get(1).or(it.get(2))).map(|it| it.as_str()) {
-        let is_local = !link.contains("://") && !link.starts_with("data:") && Path::new(link).is_relative();
-        if is_local && !names.contains(&link) {
-            names.push(link);
-        }
+/// The targets of a text's picture links, each once, in order.
+fn image_links(text: &str) -> Vec<&str> {
+    let mut seen = HashSet::new();
+    let links = IMAGE_LINK.captures_iter(text).filter_map(|it| it.get(1).or(it.get(2))).map(|it| it.as_str());
+    links.filter(|link| seen.insert(*link)).collect()
+}
+
+fn folder_of(source: &Path) -> Option<&Path> {
+    let folder = source.parent().filter(|_| source != Path::new("-"))?;
+    Some(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })
+}
+
+const OUTSIDE: &str = "outside the folder of the issue, where nothing is read: name it with --image";
+
+/// Why a link is none to a file beside the issue.
+fn elsewhere(link: &str) -> Option<&'static str> {
+    let is_below = |it| matches!(it, Component::Normal(_) | Component::CurDir);
+    if is_data_url(link) {
+        Some("data URL: save the picture to a file and name it with --image")
+    } else if link.contains("://") || link.starts_with("//") {
+        Some("remote, and nothing is fetched: save it to a file and name it with --image")
+    } else if !Path::new(link).components().all(is_below) {
+        Some(OUTSIDE)
+    } else {
+        None
     }
-    for name in names {
-        match std::fs::read(folder.join(name)) {
-            Ok(bytes) => issue.report.images.push(IssueImage { name: name.to_owned(), bytes }),
-            Err(error) => issue
-                .missing_images
-                .push((name.to_owned(), format!("linked in the issue, but not readable beside it: {error}"))),
-        }
+}
+
+fn is_data_url(link: &str) -> bool {
+    link.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:"))
+}
+
+fn read_linked(link: &str, folder: Option<&Path>, max_bytes: u64) -> Result<Vec<u8>, String> {
+    let folder = folder.ok_or("no folder to find it in: the issue came from standard input")?;
+    let unreadable = |error: io::Error| format!("linked in the issue, but not readable beside it: {error}");
+    let path = folder.join(link).canonicalize().map_err(unreadable)?;
+    if !path.starts_with(folder.canonicalize().map_err(unreadable)?) {
+        return Err(OUTSIDE.to_owned());
     }
+    read_picture(&path, max_bytes).map_err(unreadable)?.map_err(|error| error.to_string())
+}
+
+/// Reads a regular file of at most `max_bytes`. Nothing else is opened: a pipe or a device may have no end.
+fn read_picture(path: &Path, max_bytes: u64) -> io::Result<Result<Vec<u8>, ImageError>> {
+    let metadata = std::fs::metadata(path)?;
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let mut picture = Vec::new();
+    if metadata.len() <= max_bytes {
+        std::fs::File::open(path)?.take(max_bytes.saturating_add(1)).read_to_end(&mut picture)?;
+    }
+    let bytes = metadata.len().max(picture.len() as u64);
+    Ok(if bytes > max_bytes { Err(ImageError::TooManyBytes { bytes, limit: max_bytes }) } else { Ok(picture) })
 }
 
 #[cfg(test)]
@@ -118,15 +188,113 @@ mod tests {
         check(" \n ", "", "");
     }
 
+    /// A folder with `a.png`, a link to a file outside, and a folder beside it with a secret.
+    fn folder() -> tempfile::TempDir {
+        let top = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir(top.path().join("issue")).expect("a folder");
+        std::fs::write(top.path().join("secret.png"), b"secret").expect("a file");
+        std::fs::write(top.path().join("issue/a.png"), b"pixels").expect("a file");
+        std::fs::write(top.path().join("issue/large.png"), [0; 101]).expect("a file");
+        #[cfg(unix)]
+        std::os::unix::fs::symlink("../secret.png", top.path().join("issue/link.png")).expect("a link");
+        top
+    }
+
+    /// Names of the pictures that are read for a text of that folder, and the name and reason of each other.
+    #[track_caller]
+    fn check_pictures(text: &str, expected: &[&str], expected_unread: &[(&str, &str)]) {
+        let top = folder();
+        let file = top.path().join("issue/issue.md");
+        std::fs::write(&file, format!("T\n{text}")).expect("a file");
+        let issue = read(&file, &[], 100).map_err(|it| it.error).expect("an issue");
+        assert_eq!(issue.report.images.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(), expected, "{text}");
+        assert_eq!(issue.unread_images.len(), expected_unread.len(), "{text}: {:?}", issue.unread_images);
+        for ((name, reason), (expected_name, part)) in issue.unread_images.iter().zip(expected_unread) {
+            assert!(name == expected_name && reason.contains(part), "{name}: {reason}, expected {part}");
+        }
+    }
+
     #[test]
-    fn linked_pictures_are_read_from_beside_the_file() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("issue.md");
-        std::fs::write(folder.path().join("a.png"), b"pixels").expect("a file");
-        std::fs::write(&file, "T\n![x](a.png \"t\") ![y](https://host/b.png) <img width=1 src='gone.png'> ![x](a.png)")
-            .expect("a file");
-        let issue = read(&file, &[]).map_err(|it| it.error).expect("an issue");
-        assert_eq!(issue.report.images.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(), ["a.png"]);
-        assert_eq!(issue.missing_images.iter().map(|it| it.0.as_str()).collect::<Vec<_>>(), ["gone.png"]);
+    fn linked_pictures_are_read_from_beside_the_file_once() {
+        check_pictures("![x](a.png \"t\") ![x](<./a.png>) ![x](a.png)", &["a.png", "./a.png"], &[]);
+        check_pictures("![](shot[1](2).png)", &[], &[("shot[1](2).png", "not readable beside it")]);
+        check_pictures("<IMG width=1 src='gone.png'>", &[], &[("gone.png", "not readable beside it")]);
+    }
+
+    #[test]
+    fn what_is_elsewhere_is_reported() {
+        check_pictures("![y](https://host/b.png)", &[], &[("https://host/b.png", "nothing is fetched")]);
+        check_pictures("<img src=\"//host/b.png\">", &[], &[("//host/b.png", "nothing is fetched")]);
+        check_pictures("![](data:image/png;base64,AA)", &[], &[("data:image/png;base64,AA", "data URL")]);
+        let long = "A".repeat(100);
+        let shown = format!("data:image/png;base64,{}...", &long[..18]);
+        check_pictures(
+            &format!("![](DATA:,)![](data:image/png;base64,{long})"),
+            &[],
+            &[("DATA:,", "data URL"), (&shown, "data URL")],
+        );
+    }
+
+    #[test]
+    fn nothing_outside_the_folder_is_read() {
+        for link in ["../secret.png", "x/../../secret.png", "/dev/zero", "../../../../dev/zero"] {
+            check_pictures(&format!("![]({link})"), &[], &[(link, "outside the folder")]);
+        }
+        #[cfg(unix)]
+        check_pictures("![](link.png)", &[], &[("link.png", "outside the folder")]);
+    }
+
+    #[test]
+    fn only_regular_files_within_the_limit_are_read() {
+        check_pictures("![](large.png)", &[], &[("large.png", "101 bytes, more than the limit of 100")]);
+        check_pictures("![](.)", &[], &[(".", "no regular file")]);
+        let top = folder();
+        let issue = top.path().join("issue/a.png");
+        let large = top.path().join("issue/large.png");
+        let found = read(&issue, &[large], 100).map_err(|it| it.error).expect("an issue");
+        assert!(found.unread_images[0].1.contains("101 bytes"), "{:?}", found.unread_images);
+        #[cfg(unix)]
+        for device in ["/dev/zero", "/dev/tty"] {
+            let refused = read(&issue, &[PathBuf::from(device)], 100).err().expect("refused");
+            assert!(format!("{:#}", refused.error).contains(device), "{:#}", refused.error);
+        }
+    }
+
+    #[test]
+    fn the_seventeenth_file_is_reported_unread() {
+        let links: String = (0..17).map(|it| format!("![](https://h/{it}) ![](./{}a.png)", "./".repeat(it))).collect();
+        let top = folder();
+        let file = top.path().join("issue/issue.md");
+        std::fs::write(&file, format!("T\n{links}")).expect("a file");
+        let issue = read(&file, &[], 100).map_err(|it| it.error).expect("an issue");
+        assert_eq!((issue.report.images.len(), issue.unread_images.len()), (16, 18));
+        assert!(issue.unread_images[17].1.contains("first 16"), "{:?}", issue.unread_images[17]);
+    }
+
+    #[test]
+    fn hostile_links_take_linear_time() {
+        for pattern in [
+            "![<img src='a'>",
+            "![](a b ",
+            "![](a(b",
+            "![](a(b)",
+            "![](a)(",
+            "![](a",
+            "![](",
+            "![x]",
+            "![](<",
+            "<img ",
+            "<img src=\"",
+            "<img src='a'![",
+            "![",
+        ] {
+            let start = std::time::Instant::now();
+            image_links(&pattern.repeat((4 << 20) / pattern.len()));
+            assert!(start.elapsed().as_secs() < 5, "{pattern}: {:?}", start.elapsed());
+        }
+        let start = std::time::Instant::now();
+        let distinct: String = (0..200_000).map(|it| format!("![](https://h/{it})")).collect();
+        assert_eq!(image_links(&distinct).len(), 200_000);
+        assert!(start.elapsed().as_secs() < 5, "{:?}", start.elapsed());
     }
 }

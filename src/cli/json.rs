@@ -1,11 +1,40 @@
 //! The JSON that commands print; its shapes are documented in the README and stable.
 
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
 use serde::Serialize;
 
+use super::terminal::is_unprintable;
 use crate::retriever::ranker::Parts;
-use crate::retriever::{Answer, Hit};
-use crate::snapshot::{Note, Skipped};
-use crate::types::Candidate;
+use crate::retriever::{Answer, Embedded, Hit};
+use crate::snapshot::{Note, Skipped, Snapshot};
+use crate::types::{Candidate, Level};
+
+/// Writes a value as one line of JSON.
+pub fn write_line(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
+    writeln!(out, "{}", harmless(&serde_json::to_string(value)?))
+}
+
+/// Writes a value as indented JSON.
+pub fn write_pretty(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
+    writeln!(out, "{}", harmless(&serde_json::to_string_pretty(value)?))
+}
+
+/// The same JSON, harmless on a terminal too: JSON lets DEL, C1 controls and bidirectional marks stand in strings as
+/// they are. Outside strings it has none of them but the line ends.
+fn harmless(json: &str) -> String {
+    let mut escaped = String::with_capacity(json.len());
+    for character in json.chars() {
+        if character != '\n' && is_unprintable(character) {
+            // Writing to a string can't fail; every such character has four digits.
+            let _ = write!(escaped, "\\u{:04x}", u32::from(character));
+        } else {
+            escaped.push(character);
+        }
+    }
+    escaped
+}
 
 /// A line of `candidates --json`.
 #[derive(Serialize)]
@@ -118,9 +147,27 @@ pub struct Index<'a> {
     pub files: usize,
     pub functions: usize,
     pub skipped: usize,
+    /// Reservations with which files were read.
+    pub notes: usize,
     /// Candidates and windows that were embedded for this answer.
     pub embedded_candidates: usize,
     pub embedded_windows: usize,
+}
+
+impl<'a> Index<'a> {
+    pub fn of(snapshot: &'a Snapshot, embedded: Embedded) -> Self {
+        let count = |level| snapshot.candidates.iter().filter(|it| it.level == level).count();
+        Index {
+            commit: snapshot.commit.as_deref(),
+            stale: false,
+            files: count(Level::File),
+            functions: count(Level::Function),
+            skipped: snapshot.skipped.len(),
+            notes: snapshot.notes.len(),
+            embedded_candidates: embedded.candidates,
+            embedded_windows: embedded.windows,
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -166,11 +213,32 @@ pub fn function_hits(answer: &Answer, explain: bool) -> Vec<FunctionHit<'_>> {
 
 fn scores(hit: &Hit, explain: bool) -> Scores<'_> {
     let Parts { lexical, mention, context, dense } = hit.parts;
-    let shown = if explain { hit.terms.as_slice() } else { &[] };
+    let shown = if explain { terms(hit) } else { &[] };
     let terms = shown.iter().map(|(term, score)| (term.as_str(), *score)).collect();
     Scores { lexical, mention, context, dense, terms }
 }
 
+/// The terms behind a hit's score; none where they have no part in it.
+pub fn terms(hit: &Hit) -> &[(String, f32)] {
+    if hit.parts.lexical == 0.0 { &[] } else { &hit.terms }
+}
+
 fn lines(hit: &Hit) -> Vec<Line<'_>> {
     hit.lines.iter().map(|it| Line { line: it.line, text: &it.text }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::terminal::tests::HOSTILE;
+    use super::*;
+
+    #[test]
+    fn json_is_harmless_and_says_the_same() {
+        let mut out = Vec::new();
+        write_pretty(&mut out, &[HOSTILE, "größe \\ \""]).expect("memory takes it");
+        let text = String::from_utf8(out).expect("UTF-8");
+        assert!(!text.chars().any(|it| it != '\n' && is_unprintable(it)), "{text:?}");
+        let read: Vec<String> = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(read, [HOSTILE, "größe \\ \""]);
+    }
 }

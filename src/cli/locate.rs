@@ -1,13 +1,15 @@
 //! `sightline locate`: the files and functions an issue is about.
 
-use std::io::{BufWriter, Write};
+use std::borrow::Cow;
+use std::io::{self, BufWriter, Write};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use anyhow::anyhow;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use super::terminal::{DIM, HEADING, NAME, PATH, printable, shortened};
+use super::terminal::{DIM, HEADING, NAME, PATH, PLAIN, Page, printable, shortened};
 use super::{Failure, issue, json, progress, read_repository, terminal};
 use crate::config::Settings;
 use crate::encoder::{self, Encoder};
@@ -43,7 +45,7 @@ pub struct Arguments {
     /// Functions that hybrid embeds, the best of the lexical list; a quarter as many files. 0: no encoder [default: 100].
     #[arg(long, value_name = "N")]
     rerank: Option<usize>,
-    /// A folder with a model (config.json, tokenizer.json, model.safetensors) instead of the one in the program.
+    /// A folder with the model's files (config.json, tokenizer.json, model.safetensors) instead of those in the program.
     #[arg(long, value_name = "FOLDER")]
     model: Option<PathBuf>,
     /// Show the parts of each score and the lines that matched.
@@ -65,30 +67,23 @@ fn one_of<T: Copy + Send + Sync + 'static>(
     })
 }
 
-/// Pictures that an encoder takes.
-const MOST_IMAGES: usize = 2;
-
 pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
     let start = Instant::now();
-    let request = request(arguments, settings);
-    let issue = issue::read(&arguments.issue, &arguments.image)?;
-    let images = images(&issue, settings);
+    let request = request(arguments, settings)?;
+    let issue = issue::read(&arguments.issue, &arguments.image, settings.images.max_bytes)?;
     let snapshot = read_repository(&arguments.repo, arguments.rev.as_deref(), settings)?;
     let snapshot_time = start.elapsed();
-
-    let load_start = Instant::now();
     let load = || arguments.model.as_deref().map_or_else(encoder::bundled, encoder::load);
-    let encoder = needs_encoder(&request).then(load).transpose()?;
-    let load_time = load_start.elapsed();
-
-    let index_start = Instant::now();
-    let localizer = Localizer::new(&snapshot, encoder.as_ref().map(|it| it as &dyn Encoder), &settings.ranking);
-    let index_time = index_start.elapsed();
-    let bar = progress::Bar::new("embedding", "windows");
-    let answer = localizer.locate(&issue.report, &request, &|done, total| bar.at(done, total))?;
-    drop(bar);
-
-    let model = encoder.as_ref().map(|it| it.info().id.as_str());
+    let (encoder, load_time) = timed(|| needs_encoder(&request).then(load).transpose());
+    let encoder = encoder?;
+    let encoder = encoder.as_ref().map(|it| it as &dyn Encoder);
+    let (localizer, index_time) = timed(|| Localizer::new(&snapshot, encoder, &settings.ranking));
+    let answer = {
+        let bar = progress::Bar::new("embedding", "windows");
+        localizer.locate(&issue.report, &request, &|done, total| bar.at(done, total))?
+    };
+    let model = encoder.map(|it| it.info().id.as_str());
+    let images = images(&issue, model, &settings.images);
     let times = Times { snapshot: snapshot_time, load: load_time, index: index_time, total: start.elapsed() };
     let outcome = Outcome { snapshot: &snapshot, answer: &answer, request: &request, model, images, times };
     outcome.warn();
@@ -100,13 +95,32 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
     Ok(())
 }
 
-fn request(arguments: &Arguments, settings: &Settings) -> Request {
-    Request {
+fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+    let start = Instant::now();
+    let result = work();
+    (result, start.elapsed())
+}
+
+/// What is asked for. A flag that would have no effect is refused; a setting of that kind may stand in a file.
+fn request(arguments: &Arguments, settings: &Settings) -> Result<Request, Failure> {
+    let request = Request {
         retriever: arguments.retriever.unwrap_or(settings.locate.retriever),
         granularity: arguments.granularity.unwrap_or(settings.locate.granularity),
         results: arguments.results.unwrap_or(settings.locate.results).get(),
         rerank: arguments.rerank.unwrap_or(settings.locate.rerank),
+    };
+    let name = request.retriever.name();
+    if arguments.rerank.is_some() && request.retriever != RetrieverKind::Hybrid {
+        return Err(Failure::usage(anyhow!(
+            "--rerank has no effect on the retriever `{name}`: leave it out, or add --retriever hybrid"
+        )));
     }
+    if arguments.model.is_some() && !needs_encoder(&request) {
+        return Err(Failure::usage(anyhow!(
+            "--model has no effect on the retriever `{name}` without an encoder: leave it out, or add --retriever dense"
+        )));
+    }
+    Ok(request)
 }
 
 fn needs_encoder(request: &Request) -> bool {
@@ -118,24 +132,17 @@ fn needs_encoder(request: &Request) -> bool {
 }
 
 /// What becomes of each picture: decoded within the limits, and said to be unused by an encoder that reads text.
-fn images(issue: &issue::Issue, settings: &Settings) -> Vec<json::Image> {
-    let read = issue.report.images.iter().enumerate().map(|(at, image)| inspected(image, at, &settings.images));
-    let missing = issue.missing_images.iter().map(|(name, reason)| unused(name, reason.clone(), None));
-    read.chain(missing).collect()
-}
-
-fn inspected(image: &IssueImage, at: usize, limits: &imaging::Limits) -> json::Image {
-    match imaging::decode(&image.bytes, limits) {
+fn images(issue: &issue::Issue, model: Option<&str>, limits: &imaging::Limits) -> Vec<json::Image> {
+    let reason = match model {
+        Some(model) => format!("the encoder {model} reads text only"),
+        None => "no encoder was asked, and BM25 reads text only".to_owned(),
+    };
+    let inspected = |image: &IssueImage| match imaging::decode(&image.bytes, limits) {
         Err(error) => unused(&image.name, error.to_string(), None),
-        Ok(picture) => {
-            let reason = if at < MOST_IMAGES {
-                "the bundled encoder reads text only".to_owned()
-            } else {
-                format!("only the first {MOST_IMAGES} pictures of an issue are read")
-            };
-            unused(&image.name, reason, Some((picture.width(), picture.height())))
-        }
-    }
+        Ok(picture) => unused(&image.name, reason.clone(), Some((picture.width(), picture.height()))),
+    };
+    let read = issue.report.images.iter().map(inspected);
+    read.chain(issue.unread_images.iter().map(|(name, reason)| unused(name, reason.clone(), None))).collect()
 }
 
 fn unused(name: &str, reason: String, size: Option<(u32, u32)>) -> json::Image {
@@ -172,72 +179,78 @@ impl Outcome<'_> {
     /// Says on standard error what of the input did not count.
     fn warn(&self) {
         for image in self.images.iter().filter(|it| !it.used) {
-            terminal::warning(&format!(
-                "the picture `{}` is not used: {}",
-                image.name,
-                image.reason.as_deref().unwrap_or_default()
-            ));
+            let reason = image.reason.as_deref().unwrap_or_default();
+            terminal::warning(&format!("the picture `{}` is not used: {reason}", image.name));
+        }
+        let noted = self.snapshot.notes.chunk_by(|a, b| a.path == b.path).count();
+        if noted > 0 {
+            let files = if noted == 1 { "1 file was".to_owned() } else { format!("{noted} files were") };
+            terminal::warning(&format!("{files} read with reservations; `sightline candidates` lists them"));
         }
         if self.snapshot.candidates.is_empty() {
             terminal::warning("the repository has no source files in a known language, so there is nothing to find");
-        }
-        if !self.snapshot.candidates.is_empty() && self.answer.files.is_empty() && self.answer.functions.is_empty() {
+        } else if self.answer.files.is_empty() && self.answer.functions.is_empty() {
             terminal::warning("no word of the issue stands in the repository; --retriever dense compares meanings");
         }
         if let Some(query) = self.answer.query.filter(|_| self.is_truncated()) {
+            let rest = match self.request.retriever {
+                RetrieverKind::Hybrid => "BM25 read all of it",
+                RetrieverKind::Dense | RetrieverKind::Bm25 => {
+                    "the rest does not count; --retriever hybrid reads all of it"
+                }
+            };
             terminal::warning(&format!(
-                "the encoder read {} of the issue's {} tokens; BM25 read all of it",
+                "the encoder read {} of the issue's {} tokens; {rest}",
                 query.used, query.tokens
             ));
         }
     }
 
     fn print_json(&self, explain: bool) -> anyhow::Result<()> {
-        let milliseconds = |time: Duration| time.as_millis() as u64;
         let located = json::Located {
             files: json::file_hits(self.answer, explain),
             functions: json::function_hits(self.answer, explain),
-            query: json::Query {
-                retriever: self.request.retriever.name(),
-                mode: "text",
-                model: self.model,
-                tokens: self.answer.query.map(|it| it.tokens),
-                tokens_used: self.answer.query.map(|it| it.used),
-                truncated: self.is_truncated(),
-                images: &self.images,
-            },
-            index: json::Index {
-                commit: self.snapshot.commit.as_deref(),
-                stale: false,
-                files: self.count(Level::File),
-                functions: self.count(Level::Function),
-                skipped: self.snapshot.skipped.len(),
-                embedded_candidates: self.answer.embedded.candidates,
-                embedded_windows: self.answer.embedded.windows,
-            },
-            timings_ms: json::Timings {
-                snapshot: milliseconds(self.times.snapshot),
-                load: milliseconds(self.times.load),
-                index: milliseconds(self.times.index),
-                lexical: milliseconds(self.answer.lexical_time),
-                encoder: milliseconds(self.answer.encoder_time),
-                total: milliseconds(self.times.total),
-            },
+            query: self.query(),
+            index: json::Index::of(self.snapshot, self.answer.embedded),
+            timings_ms: self.timings(),
         };
         let mut out = BufWriter::new(std::io::stdout().lock());
-        serde_json::to_writer_pretty(&mut out, &located).map_err(std::io::Error::from)?;
-        out.write_all(b"\n")?;
+        json::write_pretty(&mut out, &located)?;
         Ok(out.flush()?)
     }
 
+    fn query(&self) -> json::Query<'_> {
+        json::Query {
+            retriever: self.request.retriever.name(),
+            mode: "text",
+            model: self.model,
+            tokens: self.answer.query.map(|it| it.tokens),
+            tokens_used: self.answer.query.map(|it| it.used),
+            truncated: self.is_truncated(),
+            images: &self.images,
+        }
+    }
+
+    fn timings(&self) -> json::Timings {
+        let milliseconds = |time: Duration| time.as_millis() as u64;
+        json::Timings {
+            snapshot: milliseconds(self.times.snapshot),
+            load: milliseconds(self.times.load),
+            index: milliseconds(self.times.index),
+            lexical: milliseconds(self.answer.lexical_time),
+            encoder: milliseconds(self.answer.encoder_time),
+            total: milliseconds(self.times.total),
+        }
+    }
+
     fn print_text(&self, explain: bool) -> anyhow::Result<()> {
-        let mut out = BufWriter::new(anstream::stdout().lock());
+        let mut page = terminal::output();
         for (heading, hits) in [("Files", &self.answer.files), ("Functions", &self.answer.functions)] {
             if !hits.is_empty() {
-                print_list(&mut out, heading, hits, explain)?;
+                print_list(&mut page, heading, hits, explain)?;
             }
         }
-        out.flush()?;
+        page.flush()?;
         terminal::remark(&self.summary());
         Ok(())
     }
@@ -256,30 +269,45 @@ impl Outcome<'_> {
     }
 }
 
-/// Widest place or name that the columns make room for; longer ones push the rest of their row.
-const WIDEST_COLUMN: usize = 64;
+/// Characters of place and name for which the columns make room; a longer row is written as it is, and wraps.
+const WIDEST_ROW: usize = 84;
 /// Characters of a source line that are shown.
-const LINE_WIDTH: usize = 100;
+const LINE_WIDTH: usize = 80;
 
-fn print_list(out: &mut impl Write, heading: &str, hits: &[Hit], explain: bool) -> std::io::Result<()> {
-    let rows: Vec<(String, String)> =
-        hits.iter().map(|hit| (place(hit), hit.candidate.name.as_deref().unwrap_or_default().to_owned())).collect();
-    let width = |texts: &mut dyn Iterator<Item = &String>| {
-        texts.map(|it| it.chars().count()).filter(|it| *it <= WIDEST_COLUMN).max().unwrap_or(0)
-    };
-    let (places, names) = (width(&mut rows.iter().map(|it| &it.0)), width(&mut rows.iter().map(|it| &it.1)));
-    writeln!(out, "{HEADING}{heading}{HEADING:#}")?;
-    for (rank, (hit, (place, name))) in hits.iter().zip(&rows).enumerate() {
-        write!(out, "{:>3}  {PATH}{:places$}{PATH:#}  ", rank + 1, printable(place))?;
-        if !name.is_empty() {
-            write!(out, "{NAME}{:names$}{NAME:#}  ", printable(name))?;
-        }
-        writeln!(out, "{:6.3}", hit.score)?;
+fn print_list(page: &mut Page<impl Write>, heading: &str, hits: &[Hit], explain: bool) -> io::Result<()> {
+    let rows: Vec<Row> = hits.iter().map(Row::of).collect();
+    let fitting = || rows.iter().filter(|it| it.fits());
+    let place_width = fitting().map(|it| it.place.chars().count()).max().unwrap_or(0);
+    let name_width = fitting().map(|it| it.name.chars().count()).max().unwrap_or(0);
+    page.line(&[(HEADING, heading)])?;
+    for (rank, (hit, row)) in (1..).zip(hits.iter().zip(&rows)) {
+        let (rank, score) = (format!("{rank:>3}  "), format!("  {:6.3}", hit.score));
+        let (place_width, name_width) = if row.fits() { (place_width, name_width) } else { (0, 0) };
+        let place = format!("{:place_width$}", row.place);
+        let name = if row.name.is_empty() { String::new() } else { format!("  {:name_width$}", row.name) };
+        page.line(&[(PLAIN, &rank), (PATH, &place), (NAME, &name), (PLAIN, &score)])?;
         if explain {
-            print_explanation(out, hit)?;
+            print_explanation(page, hit)?;
         }
     }
-    writeln!(out)
+    page.line(&[])
+}
+
+/// What stands in the columns of a result, as it is printed.
+struct Row<'a> {
+    place: String,
+    name: Cow<'a, str>,
+}
+
+impl<'a> Row<'a> {
+    fn of(hit: &'a Hit) -> Self {
+        let name = hit.candidate.name.as_deref().unwrap_or_default();
+        Row { place: printable(&place(hit)).into_owned(), name: printable(name) }
+    }
+
+    fn fits(&self) -> bool {
+        self.place.chars().count() + self.name.chars().count() <= WIDEST_ROW
+    }
 }
 
 /// `path:line`, the line being the function's first or the file's best.
@@ -291,7 +319,21 @@ fn place(hit: &Hit) -> String {
     format!("{}:{line}", hit.candidate.path())
 }
 
-fn print_explanation(out: &mut impl Write, hit: &Hit) -> std::io::Result<()> {
+fn print_explanation(page: &mut Page<impl Write>, hit: &Hit) -> io::Result<()> {
+    page.line(&[(DIM, &format!("     = {}", sum(hit)))])?;
+    let terms: Vec<String> = json::terms(hit).iter().map(|(term, score)| format!("{term} {score:.1}")).collect();
+    if !terms.is_empty() {
+        page.line(&[(DIM, &format!("     terms: {}", terms.join(", ")))])?;
+    }
+    for line in &hit.lines {
+        let text = printable(&line.text);
+        page.line(&[(DIM, &format!("     {:>6} | ", line.line)), (PLAIN, &shortened(&text, LINE_WIDTH))])?;
+    }
+    Ok(())
+}
+
+/// The parts of a score: `lexical 0.912 + mention 0.300 - dense 0.100`.
+fn sum(hit: &Hit) -> String {
     let parts = hit.parts;
     let context = match hit.candidate.level {
         Level::File => "functions",
@@ -303,15 +345,63 @@ fn print_explanation(out: &mut impl Write, hit: &Hit) -> std::io::Result<()> {
         let sign = if *value < 0.0 { '-' } else { '+' };
         format!("{sign} {name} {:.3}", value.abs())
     });
-    let sum = shown.collect::<Vec<_>>().join(" ");
-    writeln!(out, "     {DIM}= {}{DIM:#}", sum.trim_start_matches("+ "))?;
-    if !hit.terms.is_empty() {
-        let terms: Vec<String> =
-            hit.terms.iter().map(|(term, score)| format!("{} {score:.1}", printable(term))).collect();
-        writeln!(out, "     {DIM}terms: {}{DIM:#}", terms.join(", "))?;
+    shown.collect::<Vec<_>>().join(" ").trim_start_matches("+ ").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::terminal::tests::{HOSTILE, check_harmless, written};
+    use super::*;
+    use crate::retriever::MatchedLine;
+    use crate::retriever::ranker::Parts;
+    use crate::types::{Candidate, Source};
+
+    #[test]
+    fn no_text_of_a_repository_reaches_the_terminal_raw() {
+        for hostile in 0..4 {
+            let text = |at| if at == hostile { HOSTILE } else { "plain" };
+            let source = Arc::new(Source::new(text(0), "Text", ""));
+            let hit = Hit {
+                candidate: Candidate::function(source, text(1), 0..0),
+                score: 1.0,
+                parts: Parts { lexical: 1.0, ..Parts::default() },
+                terms: vec![(text(2).to_owned(), 1.0)],
+                lines: vec![MatchedLine { line: 1, text: text(3).to_owned() }],
+            };
+            check_harmless(|page| print_list(page, "Functions", &[hit], true));
+        }
     }
-    for line in &hit.lines {
-        writeln!(out, "     {DIM}{:>6} |{DIM:#} {}", line.line, shortened(&printable(&line.text), LINE_WIDTH))?;
+
+    #[test]
+    fn a_long_row_leaves_the_columns_of_the_others_alone() {
+        let hit = |path: &str, name: &str| Hit {
+            candidate: Candidate::function(Arc::new(Source::new(path, "Text", "")), name, 0..0),
+            score: 1.0,
+            parts: Parts::default(),
+            terms: Vec::new(),
+            lines: Vec::new(),
+        };
+        let long = "x".repeat(90);
+        let hits = [hit("a.c", "f"), hit(&long, "g"), hit("bb.c", "long_name"), hit("a.c", &long)];
+        let expected = format!(
+            "Functions\n  1  a.c:1   f           1.000\n  2  {long}:1  g   1.000\n  3  bb.c:1  long_name   1.000\n  4  a.c:1  {long}   1.000\n\n"
+        );
+        assert_eq!(written(|page| print_list(page, "Functions", &hits, false)), expected);
     }
-    Ok(())
+
+    #[test]
+    fn terms_that_had_no_part_in_a_score_are_not_shown() {
+        let hit = Hit {
+            candidate: Candidate::file(Arc::new(Source::new("a.c", "C", ""))),
+            score: 1.0,
+            parts: Parts { dense: 1.0, ..Parts::default() },
+            terms: vec![("word".to_owned(), 1.0)],
+            lines: Vec::new(),
+        };
+        assert!(json::terms(&hit).is_empty());
+        let parts = Parts { lexical: 0.5, ..hit.parts };
+        assert_eq!(json::terms(&Hit { parts, ..hit }), [("word".to_owned(), 1.0)]);
+    }
 }

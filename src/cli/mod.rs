@@ -62,7 +62,7 @@ pub fn main() -> ExitCode {
         // The reader of our output has seen enough (`| head`).
         Err(failure) if is_broken_pipe(&failure.error) => ExitCode::SUCCESS,
         Err(failure) => {
-            terminal::error(&format!("{:#}", failure.error));
+            terminal::error(&message(&failure.error));
             ExitCode::from(failure.code)
         }
     }
@@ -74,6 +74,17 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Locate(arguments) => locate::run(&arguments, &settings),
         Command::Candidates(arguments) => candidates::run(&arguments, &settings),
     }
+}
+
+/// An error with its causes, each once: some errors of the library say their cause themselves, those of `anyhow` don't.
+fn message(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

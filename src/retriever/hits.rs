@@ -71,9 +71,17 @@ impl<'a> Shower<'a> {
         let shown = scored.into_iter().take(SHOWN_LINES).filter(|it| it.0 > 0.0 && it.0 >= least);
         let matched = |(_, offset, text): (f32, usize, &str)| MatchedLine {
             line: candidate.source.line_at(offset),
-            text: text.trim().chars().take(SHOWN_WIDTH).collect(),
+            text: shown_text(text.trim()),
         };
         shown.map(matched).collect()
+    }
+}
+
+/// The beginning of a line, with a mark where it is cut.
+fn shown_text(line: &str) -> String {
+    match line.char_indices().nth(SHOWN_WIDTH) {
+        None => line.to_owned(),
+        Some((end, _)) => format!("{}…", &line[..end]),
     }
 }
 
@@ -136,5 +144,11 @@ mod tests {
     #[test]
     fn a_line_with_a_common_word_alone_is_not_shown() {
         check("red blue green\ncommon\n", &["red", "blue", "green", "common"], &[1]);
+    }
+
+    #[test]
+    fn a_cut_line_is_marked() {
+        assert_eq!(shown_text(&"ö".repeat(240)), "ö".repeat(240));
+        assert_eq!(shown_text(&"ö".repeat(241)), "ö".repeat(240) + "…");
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! A mention is evidence only as far as it is specific: a name that many candidates share says little about each.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::Hash;
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -11,7 +12,7 @@ use crate::snapshot::language;
 use crate::types::{Candidate, IssueReport, Level};
 
 /// A file that an issue names, by a path or a part of one.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct FileMention {
     /// Lower-case path components, last first.
     reversed: Vec<String>,
@@ -25,6 +26,14 @@ pub struct Mentions {
     identifiers: Vec<Vec<String>>,
 }
 
+/// Bytes of the longest path or identifier that is taken for one. Blobs are longer; and finding paths in a run of path
+/// characters takes time quadratic in its length.
+const LONGEST: usize = 512;
+/// Distinct files, and distinct identifiers, that count; more is no report but a listing.
+const MOST_MENTIONS: usize = 1000;
+
+/// A run of the characters of paths.
+static PATH_RUN: LazyLock<Regex> = LazyLock::new(|| pattern(r"[\w.@+~/\\-]+"));
 /// `dir/file.ext`, `C:\dir\file.ext`, `file.ext`; what follows (a line number) is not needed.
 static FILE: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?:[\w.@+~-]+[/\\]+)*[\w@+-][\w.@+-]*\.[A-Za-z]\w{0,9}"));
 /// Inline code.
@@ -45,9 +54,9 @@ impl Mentions {
     /// Reads an issue's title and body.
     pub fn of(report: &IssueReport) -> Self {
         let text = format!("{}\n{}", report.title, report.body);
-        let mut files: Vec<FileMention> = FILE.find_iter(&text).filter_map(|it| file_mention(it.as_str())).collect();
-        files.sort();
-        files.dedup();
+        let runs = PATH_RUN.find_iter(&text).map(|it| it.as_str()).filter(|it| it.len() <= LONGEST);
+        let paths = runs.flat_map(|run| FILE.find_iter(run).map(|it| it.as_str()));
+        let files = distinct(paths.filter_map(file_mention));
 
         let spans = CODE_SPAN.captures_iter(&text).filter_map(|it| it.get(1));
         let in_spans = spans.flat_map(|span| IDENTIFIER.find_iter(span.as_str()).map(|it| it.as_str()));
@@ -56,10 +65,8 @@ impl Mentions {
             .chain(FRAME_IN.captures_iter(&text))
             .filter_map(|it| it.get(1))
             .map(|it| it.as_str());
-        let mut identifiers: Vec<Vec<String>> = in_spans.chain(calls).map(reversed_identifier).collect();
-        identifiers.sort();
-        identifiers.dedup();
-        Mentions { files, identifiers }
+        let written = in_spans.chain(calls).filter(|it| it.len() <= LONGEST);
+        Mentions { files, identifiers: distinct(written.map(reversed_identifier)) }
     }
 
     /// How strongly the issue names each candidate, 0 to 1: an unambiguous mention is 1, one that fits n is 1/sqrt(n).
@@ -111,6 +118,12 @@ fn mark(strengths: &mut [f32], fitting: &[usize]) {
     for &at in fitting {
         strengths[at] = strengths[at].max(strength);
     }
+}
+
+/// The first distinct items.
+fn distinct<T: Clone + Eq + Hash>(items: impl Iterator<Item = T>) -> Vec<T> {
+    let mut seen = HashSet::new();
+    items.filter(|it| seen.insert(it.clone())).take(MOST_MENTIONS).collect()
 }
 
 fn file_mention(text: &str) -> Option<FileMention> {
@@ -188,5 +201,27 @@ mod tests {
         check("`Lexer::peek` is slow", &[("a.cc:Lexer.peek", 1.0), ("a.cc:Parser.peek", 0.0)]);
         check("calling peek() twice", &[("a.cc:peek", 1.0), ("a.cc:next", 0.0)]);
         check("peek is plain prose here", &[("a.cc:peek", 0.0)]);
+    }
+
+    #[test]
+    fn a_blob_is_no_path_and_the_text_around_it_counts() {
+        let blob = "a/".repeat(300);
+        check(&format!("{blob}util.py, util.py"), &[("a/util.py", 1.0)]);
+        check(&format!("{blob}util.py"), &[("a/util.py", 0.0)]);
+    }
+
+    #[test]
+    fn hostile_text_takes_linear_time_and_few_mentions() {
+        let distinct_paths: String = (0..400_000).map(|it| format!("d{it}/a.c ")).collect();
+        let distinct_calls: String = (0..400_000).map(|it| format!("f{it}()")).collect();
+        let repeated =
+            ["a.b~", "a.b", "a.b~a.b ", "a/", "a~", "a.", "a::", "a(", "a.a (", "`", "`a", "`a`", ", in a", "é.b~"];
+        let texts = repeated.iter().map(|it| it.repeat((4 << 20) / it.len()));
+        for body in texts.chain([distinct_paths, distinct_calls, "a".repeat(4 << 20)]) {
+            let start = std::time::Instant::now();
+            let mentions = Mentions::of(&IssueReport { body: body.clone(), ..IssueReport::default() });
+            assert!(mentions.files.len() <= 1000 && mentions.identifiers.len() <= 1000);
+            assert!(start.elapsed().as_secs() < 5, "{}: {:?}", &body[..12], start.elapsed());
+        }
     }
 }

@@ -6,6 +6,8 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
+use crate::repository::Repository;
+
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
 }
@@ -55,6 +57,10 @@ fn check_failure(output: &Output, code: i32, expected: &[&str]) {
     assert!(message.starts_with("error: ") && message.trim_end().lines().count() == 1, "not one line: {message}");
     for part in expected {
         assert!(message.contains(part), "`{message}` lacks `{part}`");
+    }
+    let said: Vec<&str> = message.split([':', ';', '(']).map(str::trim).filter(|it| it.len() > 3).collect();
+    for (at, part) in said.iter().enumerate() {
+        assert!(!said[..at].contains(part), "`{message}` says `{part}` twice");
     }
 }
 
@@ -108,6 +114,15 @@ fn json_has_the_documented_shape() {
     assert_eq!(keys(&answer["files"][0]), "language lines path rank score scores");
     assert_eq!(keys(&answer["functions"][0]), "end_line function language lines path rank score scores start_line");
     assert_eq!(keys(&answer["query"]), "images mode model retriever tokens tokens_used truncated");
+    let image = "height name reason used width";
+    assert_eq!(keys(&answer["query"]["images"][0]), image);
+    let index = "commit embedded_candidates embedded_windows files functions notes skipped stale";
+    assert_eq!(keys(&answer["index"]), index);
+    assert_eq!(keys(&answer["timings_ms"]), "encoder index lexical load snapshot total");
+    assert_eq!(keys(&answer["files"][0]["scores"]), "context dense lexical mention terms");
+    assert_eq!(keys(&answer["functions"][0]["scores"]), "context dense lexical mention terms");
+    assert_eq!(keys(&answer["files"][0]["lines"][0]), "line text");
+    assert_eq!(keys(&located(&["--retriever", "bm25"])["files"][0]["scores"]), "context dense lexical mention");
     assert_eq!(answer["index"]["commit"], Value::Null);
     assert_eq!(answer["files"][0]["rank"], 1);
 }
@@ -119,6 +134,33 @@ fn pictures_are_decoded_and_said_to_be_unused() {
     assert_eq!((&images[0]["name"], &images[0]["used"]), (&Value::from("checkout.png"), &Value::from(false)));
     assert_eq!((&images[0]["width"], &images[0]["height"]), (&Value::from(4), &Value::from(3)));
     assert!(images[0]["reason"].as_str().expect("a reason").contains("text only"));
+}
+
+#[test]
+fn a_picture_is_unused_for_the_true_reason() {
+    for (arguments, reader) in [
+        (&["--retriever", "bm25"][..], "no encoder was asked"),
+        (&["--rerank", "0"], "no encoder was asked"),
+        (&["--rerank", "4"], "the encoder all-MiniLM-L6-v2"),
+    ] {
+        let answer = located(arguments);
+        let reason = answer["query"]["images"][0]["reason"].as_str().expect("a reason").to_owned();
+        assert!(reason.contains(reader), "{arguments:?}: {reason}");
+    }
+}
+
+#[test]
+fn pictures_of_an_issue_from_standard_input_are_reported() {
+    let repository = fixture("repository");
+    let arguments =
+        ["locate", "--json", "--retriever", "bm25", "--repo", repository.to_str().expect("UTF-8"), "--issue", "-"];
+    let output = run_with_input(&arguments, "discount\n\n![a](checkout.png) ![b](https://host/b.png)\n");
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(column(&answer["query"]["images"], "name"), ["checkout.png", "https://host/b.png"]);
+    let reasons = column(&answer["query"]["images"], "reason");
+    assert!(reasons[0].contains("standard input") && reasons[1].contains("nothing is fetched"), "{reasons:?}");
+    let warnings = text(&output.stderr);
+    assert!(warnings.contains("checkout.png") && warnings.contains("https://host/b.png"), "{warnings}");
 }
 
 #[test]
@@ -142,6 +184,7 @@ fn people_get_aligned_lists_without_colour_in_a_pipe() {
     ];
     let output = run(&arguments);
     let shown = text(&output.stdout);
+    assert!(shown.lines().any(|it| it.starts_with("     terms: ")), "{shown}");
     assert!(shown.starts_with("Files\n  1  src/") && shown.contains("\nFunctions\n  1  src/"), "{shown}");
     let names: Vec<usize> =
         shown.lines().filter_map(|it| it.find("discount_of  ").or(it.find("Cart.total  "))).collect();
@@ -232,6 +275,178 @@ fn what_cannot_be_read_is_named_with_its_remedy() {
         &["/nowhere.png", "--image"],
     );
     check_failure(&run(&["candidates", "/nowhere/at/all"]), 1, &["/nowhere/at/all"]);
+    check_failure(
+        &run(&["locate", "--repo", repository, "--issue", issue, "--image", "/dev/null"]),
+        2,
+        &["/dev/null", "no regular file"],
+    );
+    check_failure(
+        &run(&["candidates", repository, "--config", "/nowhere.toml"]),
+        2,
+        &["/nowhere.toml", "configuration file"],
+    );
+}
+
+#[test]
+fn a_message_cannot_steer_the_terminal() {
+    let hostile = "/no\u{1b}[31m\u{9b}2J\u{202e}\u{2028}where";
+    check_failure(&run(&["candidates", hostile]), 1, &["/no\\u{1b}[31m\\u{9b}2J\\u{202e}\\u{2028}where"]);
+    let output = run_with_input(
+        &["locate", "--retriever", "bm25", "--repo", fixture("repository").to_str().expect("UTF-8"), "--issue", "-"],
+        "discount\n\n![](a\u{1b}[31m\u{9b}2J\u{202e}.png)\n",
+    );
+    assert!(text(&output.stderr).contains("a\\u{1b}[31m\\u{9b}2J\\u{202e}.png"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn flags_without_effect_are_refused() {
+    let (repository, issue) = (fixture("repository"), fixture("issue.md"));
+    let locate = ["locate", "--repo", repository.to_str().expect("UTF-8"), "--issue", issue.to_str().expect("UTF-8")];
+    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/all-MiniLM-L6-v2");
+    let model = model.to_str().expect("UTF-8");
+    for (arguments, flag) in [
+        (&["--retriever", "bm25", "--rerank", "5"][..], "--rerank"),
+        (&["--retriever", "dense", "--rerank", "5"], "--rerank"),
+        (&["--retriever", "bm25", "--model", model], "--model"),
+        (&["--rerank", "0", "--model", model], "--model"),
+    ] {
+        check_failure(&run(&[&locate, arguments].concat()), 2, &[flag, "no effect"]);
+    }
+    // A setting of that kind may stand in a file or a variable that serves other runs too.
+    let output = sightline(&[&locate[..], &["--retriever", "bm25"]].concat())
+        .env("SIGHTLINE_LOCATE_RERANK", "5")
+        .output()
+        .expect("the program runs");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+}
+
+#[test]
+fn rerank_sets_what_is_embedded() {
+    assert_eq!(located(&["--rerank", "0"])["index"]["embedded_candidates"], 0);
+    assert_eq!(located(&["--rerank", "0"])["query"]["model"], Value::Null);
+    // Four functions, and a quarter as many files.
+    assert_eq!(located(&["--rerank", "4"])["index"]["embedded_candidates"], 5);
+    assert_eq!(located(&["--rerank", "4", "--granularity", "file"])["index"]["embedded_candidates"], 1);
+}
+
+#[test]
+fn granularity_picks_the_lists() {
+    for (granularity, files, functions) in [("file", true, false), ("function", false, true), ("both", true, true)] {
+        let answer = located(&["--rerank", "0", "--granularity", granularity]);
+        let has = |list: &str| !answer[list].as_array().expect("a list").is_empty();
+        assert_eq!((has("files"), has("functions")), (files, functions), "{granularity}");
+    }
+}
+
+#[test]
+fn more_results_than_candidates_are_all_of_them() {
+    let answer = located(&["--retriever", "dense", "-k", "100000"]);
+    for (list, count) in [("files", "files"), ("functions", "functions")] {
+        assert_eq!(
+            answer[list].as_array().expect("a list").len(),
+            answer["index"][count].as_u64().expect("a count") as usize
+        );
+    }
+}
+
+#[test]
+fn a_configuration_file_counts_and_a_flag_counts_more() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("settings.toml");
+    std::fs::write(&file, "[locate]\nresults = 2\nretriever = \"bm25\"\n").expect("a file");
+    let file = file.to_str().expect("UTF-8");
+    let answer = located(&["--config", file]);
+    assert_eq!((answer["files"].as_array().expect("a list").len(), &answer["query"]["retriever"]), (2, &"bm25".into()));
+    assert_eq!(located(&["--config", file, "-k", "1"])["files"].as_array().expect("a list").len(), 1);
+}
+
+#[test]
+fn a_revision_is_read_instead_of_the_files() {
+    let repository = Repository::git();
+    repository.write("old.py", "def discount(): pass\n");
+    let commit = repository.commit();
+    std::fs::remove_file(repository.root.join("old.py")).expect("removed");
+    repository.write("new.py", "def discount(): pass\n");
+    let root = repository.root.to_str().expect("UTF-8");
+    let locate = |arguments: &[&str]| -> Value {
+        let base = ["locate", "--json", "--retriever", "bm25", "--repo", root, "--issue", "-"];
+        let output = run_with_input(&[&base, arguments].concat(), "the discount\n");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    };
+    let old = locate(&["--rev", "HEAD"]);
+    assert_eq!((column(&old["files"], "path"), &old["index"]["commit"]), (vec!["old.py"], &commit.as_str().into()));
+    let new = locate(&[]);
+    assert_eq!((column(&new["files"], "path"), &new["index"]["commit"]), (vec!["new.py"], &Value::Null));
+    let listed = run(&["candidates", root, "--rev", &commit]);
+    assert!(text(&listed.stdout).starts_with("old.py  Python\n"), "{}", text(&listed.stdout));
+}
+
+#[test]
+fn reservations_about_files_reach_the_answer() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("a.py"), b"# caf\xe9\ndef discount(): pass\n").expect("a file");
+    let root = folder.path().to_str().expect("UTF-8");
+    let issue = fixture("issue.md");
+    let base = ["locate", "--retriever", "bm25", "--repo", root, "--issue", issue.to_str().expect("UTF-8")];
+    let output = run(&base);
+    let expected = "warning: 1 file was read with reservations; `sightline candidates` lists them";
+    assert!(text(&output.stderr).contains(expected), "{}", text(&output.stderr));
+    let output = run(&[&base[..], &["--json"]].concat());
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(answer["index"]["notes"], 1);
+}
+
+#[test]
+fn a_long_issue_is_not_said_to_be_read_by_what_did_not_read_it() {
+    let repository = fixture("repository");
+    let issue = "discount of the cart ".repeat(500);
+    for (retriever, expected) in [("dense", "--retriever hybrid reads all of it"), ("hybrid", "BM25 read all of it")] {
+        let base = ["locate", "--repo", repository.to_str().expect("UTF-8"), "--issue", "-", "--retriever", retriever];
+        let output = run_with_input(&base, &format!("{issue}\n\n{issue}"));
+        let warnings = text(&output.stderr);
+        assert!(warnings.contains("tokens") && warnings.contains(expected), "{retriever}: {warnings}");
+        assert_eq!(warnings.contains("BM25"), retriever == "hybrid", "{warnings}");
+    }
+}
+
+#[test]
+fn the_first_command_of_the_readme_finds_the_code() {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let issue = top.join("docs/example-issue.md");
+    let output = run(&[
+        "locate",
+        "--json",
+        "--rerank",
+        "20",
+        "--repo",
+        top.to_str().expect("UTF-8"),
+        "--issue",
+        issue.to_str().expect("UTF-8"),
+    ]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(answer["files"][0]["path"], "src/snapshot/notebook.rs");
+}
+
+#[test]
+fn help_states_the_defaults_in_force() {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let defaults = std::fs::read_to_string(top.join("configs/default.toml")).expect("a file");
+    let defaults: toml::Table = defaults.parse().expect("TOML");
+    let output = run(&["locate", "--help"]);
+    let help = text(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    for (flag, key) in [
+        ("--results", "results"),
+        ("--retriever", "retriever"),
+        ("--granularity", "granularity"),
+        ("--rerank", "rerank"),
+    ] {
+        let default = defaults["locate"][key].to_string();
+        let stated = help.split(&format!("{flag} <")).nth(1).and_then(|it| it.split("[default: ").nth(1));
+        let stated = stated.and_then(|it| it.split(']').next());
+        assert_eq!(stated, Some(default.trim_matches('"')), "{flag}");
+    }
 }
 
 #[test]

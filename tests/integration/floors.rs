@@ -43,17 +43,42 @@ fn module_of(path: &Path) -> Option<String> {
     (!matches!(module.as_str(), "lib" | "main")).then_some(module)
 }
 
+/// How many modules the file of a path is below the top of the crate: 1 for `src/index/mod.rs`, 2 for
+/// `src/index/lexical.rs`.
+fn depth_of(path: &Path) -> usize {
+    let inside = path.strip_prefix(Path::new(env!("CARGO_MANIFEST_DIR")).join("src")).expect("a file of src");
+    inside.components().count() - usize::from(inside.ends_with("mod.rs"))
+}
+
 /// Modules that a text names as `crate::module`, in `use crate::{a, b}` too.
 fn named_modules(text: &str) -> Vec<String> {
-    let word = |text: &str| text.chars().take_while(|it| it.is_alphanumeric() || *it == '_').collect::<String>();
-    let mut named = Vec::new();
-    for after in text.split("crate::").skip(1) {
-        match after.strip_prefix('{') {
-            None => named.push(word(after)),
-            Some(list) => named.extend(top_level_items(list).iter().map(|it| word(it))),
+    text.split("crate::").skip(1).flat_map(first_names).collect()
+}
+
+/// Modules of the top that a text names by as many `super::` as lead there from its file, or by one more, from a module
+/// within the file.
+fn named_by_super(text: &str, depth: usize) -> Vec<String> {
+    let (mut named, mut rest) = (Vec::new(), text);
+    while let Some(at) = rest.find("super::") {
+        rest = &rest[at..];
+        let mut ups = 0;
+        while let Some(after) = rest.strip_prefix("super::") {
+            (rest, ups) = (after, ups + 1);
+        }
+        if ups >= depth {
+            named.extend(first_names(rest).into_iter().filter(|it| floor(it).is_some()));
         }
     }
     named
+}
+
+/// The first name of a path, or of each path of a list in braces.
+fn first_names(path: &str) -> Vec<String> {
+    let word = |text: &str| text.chars().take_while(|it| it.is_alphanumeric() || *it == '_').collect::<String>();
+    match path.strip_prefix('{') {
+        None => vec![word(path)],
+        Some(list) => top_level_items(list).iter().map(|it| word(it)).collect(),
+    }
 }
 
 /// The items of a use list up to its closing brace, without what is nested in them.
@@ -81,7 +106,8 @@ fn modules_name_only_lower_floors() {
         let own =
             floor(&module).unwrap_or_else(|| panic!("{} is on no floor: add `{module}` to FLOORS", path.display()));
         let text = std::fs::read_to_string(&path).expect("source is UTF-8");
-        for named in named_modules(&text).into_iter().filter(|it| *it != module) {
+        let all = named_modules(&text).into_iter().chain(named_by_super(&text, depth_of(&path)));
+        for named in all.filter(|it| *it != module) {
             let below = floor(&named).is_some_and(|it| it < own);
             assert!(below, "{} (floor {own}) names `{named}`, which is not below it", path.display());
         }
@@ -101,4 +127,13 @@ fn the_check_sees_every_way_to_name_a_module() {
     let named =
         named_modules("use crate::types::Level;\nuse crate::{index::{a, b}, vector};\nfn f() { crate::cli::run() }");
     assert_eq!(named, ["types", "index", "vector", "cli"]);
+    let by_super = |text: &str, depth| named_by_super(text, depth);
+    assert_eq!(
+        by_super("use super::cli;\nuse super::{config::Settings, types}; super::own()", 1),
+        ["cli", "config", "types"]
+    );
+    assert_eq!(by_super("use super::lexical; use super::super::{cli, vector::dot};", 2), ["cli", "vector"]);
+    assert_eq!(by_super("mod tests { use super::super::super::cli::Failure; use super::cli; }", 2), ["cli"]);
+    let depth = |path: &str| depth_of(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(path));
+    assert_eq!((depth("config.rs"), depth("index/mod.rs"), depth("index/lexical.rs")), (1, 1, 2));
 }
