@@ -30,7 +30,10 @@ fn main() -> anyhow::Result<()> {
     let snapshot = read()?;
     describe(&snapshot);
     println!("{:>8.0} ms  snapshot and candidates", milliseconds(median(|| read().map(drop))?));
-    let build = median(|| Ok::<_, anyhow::Error>(drop(Localizer::new(&snapshot, None, &settings.ranking))))?;
+    let build = median(|| {
+        drop(Localizer::new(&snapshot, None, &settings.ranking));
+        Ok::<_, anyhow::Error>(())
+    })?;
     println!("{:>8.0} ms  BM25 index", milliseconds(build));
     let localizer = Localizer::new(&snapshot, None, &settings.ranking);
     for retriever in [RetrieverKind::Bm25, RetrieverKind::Hybrid] {

@@ -2,7 +2,7 @@
 //!
 //! A mention is evidence only as far as it is specific: a name that many candidates share says little about each.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::sync::LazyLock;
 
@@ -78,24 +78,20 @@ impl Mentions {
     }
 
     fn mark_files(&self, candidates: &[Candidate], strengths: &mut [f32]) {
-        let mut by_name: HashMap<String, Vec<usize>> = HashMap::new();
-        for (at, candidate) in candidates.iter().enumerate().filter(|(_, it)| it.level == Level::File) {
-            let name = candidate.path().rsplit('/').next().unwrap_or_default().to_lowercase();
-            by_name.entry(name).or_default().push(at);
-        }
+        let wanted = self.files.iter().filter_map(|it| it.reversed.first()).map(String::as_str).collect();
+        let files = candidates.iter().enumerate().filter(|(_, it)| it.level == Level::File);
+        let names = files.map(|(at, it)| (it.path().rsplit('/').next().unwrap_or_default().to_lowercase(), at));
+        let by_name = positions(&wanted, names);
         for mention in &self.files {
-            let Some(same_name) = mention.reversed.first().and_then(|it| by_name.get(it)) else { continue };
+            let Some(same_name) = mention.reversed.first().and_then(|it| by_name.get(it.as_str())) else { continue };
             mark(strengths, &best(same_name, |at| shared_components(&mention.reversed, candidates[at].path())));
         }
     }
 
     fn mark_functions(&self, candidates: &[Candidate], strengths: &mut [f32]) {
-        let mut by_name: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-        for (at, candidate) in candidates.iter().enumerate() {
-            if let Some(name) = &candidate.name {
-                by_name.entry(name.rsplit('.').next().unwrap_or(name)).or_default().push(at);
-            }
-        }
+        let wanted = self.identifiers.iter().filter_map(|it| it.first()).map(String::as_str).collect();
+        let names = candidates.iter().enumerate().filter_map(|(at, it)| Some((it.name.as_deref()?, at)));
+        let by_name = positions(&wanted, names.map(|(name, at)| (name.rsplit('.').next().unwrap_or(name), at)));
         for mention in &self.identifiers {
             let Some(same_name) = mention.first().and_then(|it| by_name.get(it.as_str())) else { continue };
             let shared = |at: usize| {
@@ -105,6 +101,20 @@ impl Mentions {
             mark(strengths, &best(same_name, shared));
         }
     }
+}
+
+/// Where each wanted name stands among the candidates.
+fn positions<'w, N: AsRef<str>>(
+    wanted: &HashSet<&'w str>,
+    names: impl Iterator<Item = (N, usize)>,
+) -> HashMap<&'w str, Vec<usize>> {
+    let mut positions: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (name, at) in names {
+        if let Some(name) = wanted.get(name.as_ref()) {
+            positions.entry(name).or_default().push(at);
+        }
+    }
+    positions
 }
 
 /// The candidates that share the most components with a mention.

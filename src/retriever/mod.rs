@@ -9,6 +9,7 @@ pub mod ranker;
 
 use std::time::{Duration, Instant};
 
+use rayon::prelude::*;
 use serde::Deserialize;
 
 use crate::encoder::{Encoder, EncoderError};
@@ -213,7 +214,9 @@ impl<'a> Localizer<'a> {
         let mut evidence = Evidence::gather(self.candidates, &self.index, report, &terms, self.weights);
         let mut answer = Answer { lexical_time: start.elapsed(), ..Answer::default() };
         if request.rerank > 0 {
-            self.rerank(&mut answer, &mut evidence, report, request, &terms, progress)?;
+            let scorer = self.scorer(report, request, progress)?;
+            self.rerank(&mut answer, &mut evidence, scorer, request, &terms)?;
+            answer.encoder_time = start.elapsed() - answer.lexical_time;
         }
         let levels = request.granularity.levels().iter();
         let ordered = levels.map(|&level| (level, evidence.ranked(&self.index, level))).collect();
@@ -227,13 +230,10 @@ impl<'a> Localizer<'a> {
         &self,
         answer: &mut Answer,
         evidence: &mut Evidence,
-        report: &IssueReport,
+        mut scorer: dense::Scorer,
         request: &Request,
         terms: &[QueryTerm],
-        progress: dense::Progress,
     ) -> Result<(), RetrieverError> {
-        let start = Instant::now();
-        let mut scorer = self.scorer(report, request, progress)?;
         for &level in request.granularity.levels() {
             let (most, weight) = match level {
                 Level::File => (request.rerank.div_ceil(4), self.weights.dense_file),
@@ -248,7 +248,6 @@ impl<'a> Localizer<'a> {
         }
         answer.query = Some(scorer.query_use());
         answer.embedded = scorer.embedded();
-        answer.encoder_time = start.elapsed();
         Ok(())
     }
 
@@ -267,7 +266,9 @@ impl<'a> Localizer<'a> {
         for (level, order) in &ranking.ordered {
             let shower = Shower::new(&self.index, *level, &ranking.terms, (ranking.scheme)(*level));
             let found = order.iter().filter(|at| ranking.parts[**at] != Parts::default()).take(request.results);
-            let hits = found.map(|&at| shower.hit(self.candidates, at, ranking.parts[at])).collect();
+            let found: Vec<usize> = found.copied().collect();
+            // A result may be a file of megabytes, all of whose lines are looked at.
+            let hits = found.par_iter().map(|&at| shower.hit(self.candidates, at, ranking.parts[at])).collect();
             match level {
                 Level::File => answer.files = hits,
                 Level::Function => answer.functions = hits,
@@ -282,7 +283,7 @@ struct Ranking<'a> {
     parts: Vec<Parts>,
     terms: Vec<QueryTerm>,
     /// How the terms were scored at a level.
-    scheme: &'a dyn Fn(Level) -> Scheme,
+    scheme: &'a (dyn Fn(Level) -> Scheme + Sync),
 }
 
 #[cfg(test)]
