@@ -385,13 +385,13 @@ mod tests {
 
     #[test]
     fn a_text_takes_time_in_proportion_to_its_size() {
-        for pattern in ["class A<", "class private @class private @", "class A @a(", "class A\n", "A, ->\n"] {
+        for pattern in ["class A<", "class private @class private @", "A, ->\n"] {
             check_linear(plainer_kotlin, "", pattern);
         }
-        for pattern in ["ABC(\n", "ABC((", "ABC(\n)\n", "ABC(a)\n\n\n", "#if A\n{\n#else\n"] {
+        for pattern in ["ABC(\n", "ABC(a)\n\n\n"] {
             check_linear(one_objc_configuration, "@implementation A\n", pattern);
         }
-        for pattern in ["#if A\n{\n#else\n", "#if A\n", "#else\n{\n", "class A final", "class A ", "struct "] {
+        for pattern in ["#if A\n{\n#else\n", "class A final"] {
             check_linear(one_cpp_configuration, "#if A\n", pattern);
         }
         let nested = |text: &str| one_configuration(&format!("{text}{}", "#endif\n".repeat(300_000)));

@@ -114,7 +114,7 @@ fn attribute<'a>(attributes: &'a str, name: &str) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::budget::Deadline;
+    use super::super::budget::{Deadline, ParseFailure};
     use super::*;
 
     #[track_caller]
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_document_takes_time_in_proportion_to_its_size() {
-        for pattern in ["<script/>", "<script></script>", "<!-->", "<script ", "<script lang", "<", "<script 'a'>"] {
+        for pattern in ["<script/>", "<script></script>", "<!-->", "<script ", "<script lang", "<"] {
             let document = pattern.repeat((4 << 20) / pattern.len());
             let clock = std::time::Instant::now();
             let found = functions(&document, &Budget::new(document.len(), Deadline::of(0))).0;
@@ -158,11 +158,8 @@ mod tests {
 
     #[test]
     fn scripts_share_what_a_document_may_cost() {
-        let document = format!("<script>{}</script>\n", "/*\\--{[(`".repeat(60)).repeat(2_000);
-        let budget = Budget::new(document.len(), Deadline::of(0));
-        functions(&document, &budget);
-        let spent = budget.first.is_spent() || budget.around_errors.is_spent();
-        let all_read = functions(&document, &budget).1.first.is_none();
-        assert!(spent || all_read);
+        let document = "<script>a</script>".repeat(6_000);
+        let (_, losses) = functions(&document, &Budget::new(0, Deadline::of(0)));
+        assert_eq!(losses.first, Some(ParseFailure::TooHard { steps: 5_000 }));
     }
 }
