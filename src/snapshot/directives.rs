@@ -3,6 +3,8 @@
 //! All branches of a conditional are the repository's code, so the directives alone are blanked. Knows nothing of macros:
 //! what `#define` makes of the text is never expanded.
 
+use super::rewrite::blanked;
+
 /// Words after `#` that make a line a directive.
 const DIRECTIVES: [&str; 11] =
     ["if", "ifdef", "ifndef", "else", "elif", "elseif", "endif", "define", "undef", "include", "error"];
@@ -16,7 +18,7 @@ pub(super) fn without_directives(text: &str) -> Option<String> {
         continued = is_directive(line) || continued;
         if continued {
             found = true;
-            blank(line, &mut plain);
+            plain.push_str(&blanked(line));
         } else {
             plain.push_str(line);
         }
@@ -34,11 +36,6 @@ fn is_directive(line: &str) -> bool {
     let Some(directive) = line.trim_start().strip_prefix('#') else { return false };
     let word = directive.trim_start().split(|it: char| !it.is_ascii_alphabetic()).next().unwrap_or_default();
     DIRECTIVES.contains(&word)
-}
-
-fn blank(line: &str, plain: &mut String) {
-    let kept = |byte: u8| if byte == b'\n' { '\n' } else { ' ' };
-    plain.extend(line.bytes().map(kept));
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! What git says: which repository a directory is in, what it tracks and ignores there, and the files of a revision.
 //!
-//! Reads only; runs no git, contacts no remote, obeys no `GIT_*` variable (a hook sets them for another repository).
+//! Reads only; runs no git, contacts no remote, obeys no `GIT_*` variable (a hook sets them for another repository). git's
+//! own settings are found the way git finds them, by `HOME` and `XDG_CONFIG_HOME`: the one place outside `config` where
+//! the environment counts.
 //! Knows nothing of file contents.
 
 use std::path::{Path, PathBuf};
@@ -12,19 +14,22 @@ use gix::index::entry::Mode;
 use gix::objs::tree::EntryKind;
 use gix::{ObjectId, Repository};
 
-use super::rules::{Rules, Verdict};
-use super::walk::{OWN_IGNORE_FILE, Scope, Tracked, joined, read_ignore_file};
-use super::{Listing, Note, SkipReason, SnapshotError, filter};
+use super::rules::{IGNORE_BYTES, Rules, Verdict};
+use super::walk::{CONTROL_DIRECTORIES, OWN_IGNORE_FILE, Scope, Tracked, joined, read_ignore_file};
+use super::{Files, Listed, Listing, Note, SkipReason, SnapshotError, filter};
 
 /// Paths in a tree may have any length. Longer ones than any system lets a checkout have are not read.
 const PATH_BYTES: usize = 4096;
 
-/// A few objects can describe a tree of more files than there is memory for, so their paths may have so many bytes in
-/// all; the largest real trees stay below it.
-const ALL_PATH_BYTES: usize = 1 << 28;
+/// A few objects can describe a tree of more files than there is memory for, so what is listed of it may have so many
+/// bytes in all: for each entry its path and [`ENTRY_BYTES`], and the ignore files. The largest real trees stay below it.
+const LISTED_BYTES: usize = 1 << 28;
 
-/// A `.sightlineignore` of a revision longer than this, in bytes, is not read.
-const IGNORE_FILE_BYTES: u64 = 8 << 20;
+/// What an entry costs besides its path.
+const ENTRY_BYTES: usize = 64;
+
+/// A tree object longer than this, in bytes, is not read; a million entries have half of it.
+const TREE_BYTES: u64 = 1 << 26;
 
 /// Where the files of a snapshot are.
 pub(super) enum Place {
@@ -116,12 +121,9 @@ fn scope(repository: &Repository, prefix: String) -> Scope {
     scope.rules = Rules::new(case(repository));
     let exclude = Some(repository.common_dir().join("info").join("exclude"));
     for file in excludes_file(repository).into_iter().chain(exclude) {
-        match read_ignore_file(&file) {
-            Ok(text) => scope.rules = scope.rules.with(&text.unwrap_or_default(), ""),
-            Err(error) => {
-                let message = format!("this ignore file is not applied: {error}");
-                scope.notes.push(Note { path: file.display().to_string(), message });
-            }
+        if let Some(text) = read_ignore_file(&file).transpose() {
+            let text = text.map_err(|error| error.to_string());
+            scope.notes.extend(scope.rules.add(text, "", file.display().to_string()));
         }
     }
     if let Err(message) = read_index(repository, &mut scope) {
@@ -173,7 +175,7 @@ fn revision_at(
         revision: revision.to_owned(),
         message,
     })?;
-    let mut lister = Lister { repository: &local, prefix_bytes: 0, path_bytes: 0, listing: Listing::default() };
+    let mut lister = Lister { repository: &local, prefix_bytes: 0, listed_bytes: 0, listing: Listing::default() };
     let directory = lister.descend(tree, prefix).ok_or_else(|| SnapshotError::NoSuchDirectory {
         revision: revision.to_owned(),
         directory: prefix.to_owned(),
@@ -195,14 +197,45 @@ fn resolve(repository: &Repository, revision: &str) -> Result<(ObjectId, ObjectI
     Ok((commit.id, tree))
 }
 
-/// The bytes of a listed file of a revision.
-pub(super) fn load(repository: &Repository, id: ObjectId, max_bytes: u64) -> Result<Vec<u8>, SkipReason> {
-    let header = repository.try_find_header(id).map_err(unreadable)?.ok_or(SkipReason::MissingObject)?;
-    if header.size() > max_bytes {
-        return Err(SkipReason::Oversized { bytes: header.size(), limit: max_bytes });
+/// The listed files of a revision.
+pub(super) struct Objects {
+    pub(super) repository: ThreadSafeRepository,
+    pub(super) max_bytes: u64,
+}
+
+impl Files for Objects {
+    type Place = ObjectId;
+    type Worker = Repository;
+
+    fn worker(&self) -> Repository {
+        self.repository.to_thread_local()
     }
-    let object = repository.try_find_object(id).map_err(unreadable)?.ok_or(SkipReason::MissingObject)?;
-    Ok(object.detach().data)
+
+    fn measure(&self, worker: &mut Repository, file: &Listed<ObjectId>) -> Result<u64, SkipReason> {
+        measure(worker, file.place, self.max_bytes)
+    }
+
+    fn load(&self, worker: &mut Repository, file: &Listed<ObjectId>) -> Result<Vec<u8>, SkipReason> {
+        Ok(object(worker, file.place)?.detach().data)
+    }
+}
+
+/// The bytes of an object, known before it is unpacked.
+fn measure(repository: &Repository, id: ObjectId, limit: u64) -> Result<u64, SkipReason> {
+    let header = repository.try_find_header(id).map_err(unreadable)?.ok_or(SkipReason::MissingObject)?;
+    match header.size() {
+        bytes if bytes > limit => Err(SkipReason::Oversized { bytes, limit }),
+        bytes => Ok(bytes),
+    }
+}
+
+fn object(repository: &Repository, id: ObjectId) -> Result<gix::Object<'_>, SkipReason> {
+    repository.try_find_object(id).map_err(unreadable)?.ok_or(SkipReason::MissingObject)
+}
+
+fn find_tree(repository: &Repository, id: ObjectId) -> Result<gix::Tree<'_>, SkipReason> {
+    measure(repository, id, TREE_BYTES)?;
+    object(repository, id)?.try_into_tree().map_err(unreadable)
 }
 
 fn unreadable(error: gix::Error) -> SkipReason {
@@ -224,8 +257,8 @@ struct Lister<'a> {
     repository: &'a Repository,
     /// What to take off a path from the top to have one from the root.
     prefix_bytes: usize,
-    /// Bytes of all paths so far.
-    path_bytes: usize,
+    /// What counts for [`LISTED_BYTES`], so far.
+    listed_bytes: usize,
     listing: Listing<ObjectId>,
 }
 
@@ -234,7 +267,7 @@ impl Lister<'_> {
     fn descend(&mut self, tree: ObjectId, prefix: &str) -> Option<Directory> {
         let mut directory = Directory { path: String::new(), tree, rules: Rules::new(Case::Sensitive), wanted: false };
         for name in prefix.split('/').filter(|it| !it.is_empty()) {
-            let tree = self.repository.find_tree(directory.tree).ok()?;
+            let tree = find_tree(self.repository, directory.tree).ok()?;
             directory.rules = self.rules_in(&directory, &tree);
             directory.tree = tree.find_entry(name).filter(|entry| entry.mode().is_tree())?.object_id();
             directory.path = joined(&directory.path, name);
@@ -246,27 +279,33 @@ impl Lister<'_> {
     fn list(&mut self, root: Directory) {
         let mut pending = vec![root];
         while let Some(directory) = pending.pop() {
-            if self.path_bytes > ALL_PATH_BYTES {
-                let message = format!("the tree has more than {ALL_PATH_BYTES} bytes of paths, the rest is left out");
-                return self.skip(&directory.path, SkipReason::Unreadable { message });
-            }
-            if let Err(reason) = self.read(&directory, &mut pending) {
-                self.skip(&directory.path, reason);
+            let Err(reason) = self.read(&directory, &mut pending) else { continue };
+            let is_full = matches!(reason, SkipReason::TreeTooLarge { .. });
+            self.skip(&directory.path, reason);
+            if is_full {
+                return;
             }
         }
     }
 
     fn read(&mut self, directory: &Directory, pending: &mut Vec<Directory>) -> Result<(), SkipReason> {
-        let object =
-            self.repository.try_find_object(directory.tree).map_err(unreadable)?.ok_or(SkipReason::MissingObject)?;
-        let tree = object.try_into_tree().map_err(unreadable)?;
+        self.check_listed_bytes()?;
+        let tree = find_tree(self.repository, directory.tree)?;
         let rules = self.rules_in(directory, &tree);
         for entry in tree.iter() {
+            self.check_listed_bytes()?;
             let entry = entry.map_err(unreadable)?;
             let place = (entry.mode().kind(), entry.object_id());
             self.entry(directory, &rules, entry.filename(), place, pending);
         }
         Ok(())
+    }
+
+    fn check_listed_bytes(&self) -> Result<(), SkipReason> {
+        match self.listed_bytes {
+            0..=LISTED_BYTES => Ok(()),
+            _ => Err(SkipReason::TreeTooLarge { limit: LISTED_BYTES }),
+        }
     }
 
     fn entry(
@@ -279,7 +318,7 @@ impl Lister<'_> {
     ) {
         let (kind, id) = place;
         let path = joined(&directory.path, &name.to_str_lossy());
-        self.path_bytes += path.len();
+        self.listed_bytes += path.len() + ENTRY_BYTES;
         let wanted = match rules.verdict(&path, kind == EntryKind::Tree) {
             Verdict::Ignored => return,
             verdict => directory.wanted || verdict == Verdict::Wanted,
@@ -288,6 +327,7 @@ impl Lister<'_> {
             _ if path.len() > PATH_BYTES => self.skip(&path, SkipReason::PathTooLong { limit: PATH_BYTES }),
             EntryKind::Commit => self.skip(&path, SkipReason::Submodule),
             EntryKind::Link => self.skip(&path, SkipReason::SymbolicLink),
+            EntryKind::Tree if CONTROL_DIRECTORIES.iter().any(|it| *name == *it) => {}
             EntryKind::Tree if !wanted && filter::is_vendored(&name.to_str_lossy()) => {
                 self.skip(&path, SkipReason::Vendored)
             }
@@ -309,14 +349,13 @@ impl Lister<'_> {
         let Some(entry) = tree.find_entry(OWN_IGNORE_FILE).filter(|it| it.mode().is_blob()) else {
             return directory.rules.clone();
         };
-        match load(self.repository, entry.object_id(), IGNORE_FILE_BYTES) {
-            Ok(file) => directory.rules.with(&file, &directory.path),
-            Err(reason) => {
-                let message = format!("this ignore file is not applied: {reason}");
-                self.listing.notes.push(Note { path: joined(&directory.path, OWN_IGNORE_FILE), message });
-                directory.rules.clone()
-            }
-        }
+        let id = entry.object_id();
+        let file = measure(self.repository, id, IGNORE_BYTES).and_then(|_| object(self.repository, id));
+        let file = file.map(|it| it.detach().data).map_err(|reason| reason.to_string());
+        self.listed_bytes += file.as_ref().map_or(0, Vec::len);
+        let mut rules = directory.rules.clone();
+        self.listing.notes.extend(rules.add(file, &directory.path, joined(&directory.path, OWN_IGNORE_FILE)));
+        rules
     }
 
     fn skip(&mut self, path: &str, reason: SkipReason) {

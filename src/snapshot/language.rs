@@ -188,6 +188,8 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
         Language::files_only("HLSL", &["hlsl", "hlsli", "fx", "fxh"]),
         Language::new("HTML", &["html", "htm", "xhtml", "xht", "hta"], Functions::Scripts),
         Language::files_only("Idris", &["idr"]),
+        // Of many languages; what is known by its content is that language's.
+        Language::files_only("Include file", &["inc"]),
         Language::files_only("Janet", &["janet"]),
         Language::parsed(
             "Java",
@@ -246,6 +248,8 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
             "kbuild",
             "makefile.",
         ]),
+        // Its files share an ending with Objective-C, so they are known by content.
+        Language::files_only("MATLAB", &[]),
         Language::files_only("Meson", &[]).file_names(&["meson.build", "meson_options.txt", "meson.options"]),
         Language::files_only("Metal", &["metal"]),
         Language::files_only("Mojo", &["mojo"]),
@@ -285,7 +289,7 @@ pub static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
         Language::files_only("Perl", &["pl", "pm", "t", "psgi"]).file_names(&["cpanfile"]),
         Language::new(
             "PHP",
-            &["php", "php3", "php4", "php5", "php7", "php8", "phtml", "phps", "phpt", "ctp", "inc"],
+            &["php", "php3", "php4", "php5", "php7", "php8", "phtml", "phps", "phpt", "ctp"],
             heavy!(Grammar::new(tree_sitter_php::LANGUAGE_PHP, include_str!("queries/php.scm"))),
         ),
         Language::files_only("PL/SQL", &["pkb", "pks", "plsql", "pls"]),
@@ -436,10 +440,13 @@ pub fn detect(path: &str, content: &str) -> Option<&'static Language> {
     let file_name = path.to_lowercase();
     match extension(&file_name) {
         Some("h") => by_name(header_language(content)),
-        Some("m") if !content.lines().any(is_objective_c) && content.lines().any(is_matlab) => None,
+        Some("m") if !content.lines().any(is_objective_c) && content.lines().any(is_matlab) => by_name("MATLAB"),
         // Translations of Qt.
         Some("ts") if content.trim_start().starts_with('<') && content.contains("<!DOCTYPE TS") => by_name("XML"),
-        Some("inc") if !content.trim_start().starts_with("<?") => None,
+        Some("inc") if content.trim_start().starts_with("<?") || content.contains("<?php") => by_name("PHP"),
+        Some("inc") if content.lines().any(|line| is_include(line) || is_cpp(line)) => {
+            by_name(header_language(content))
+        }
         _ => of_path(path),
     }
 }
@@ -483,34 +490,36 @@ fn is_matlab(line: &str) -> bool {
     ["%", "function ", "classdef ", "end"].iter().any(|mark| line.starts_with(mark))
 }
 
+/// Headers of the C++ standard library that are seen often.
+const CPP_HEADERS: [&str; 16] = [
+    "algorithm",
+    "array",
+    "atomic",
+    "cassert",
+    "chrono",
+    "cstddef",
+    "cstdint",
+    "functional",
+    "iostream",
+    "map",
+    "memory",
+    "mutex",
+    "string",
+    "string_view",
+    "utility",
+    "vector",
+];
+
 /// Whether a line is C++ and not C.
 fn is_cpp(line: &str) -> bool {
-    const LIBRARY: [&str; 16] = [
-        "algorithm",
-        "array",
-        "atomic",
-        "cassert",
-        "chrono",
-        "cstddef",
-        "cstdint",
-        "functional",
-        "iostream",
-        "map",
-        "memory",
-        "mutex",
-        "string",
-        "string_view",
-        "utility",
-        "vector",
-    ];
     let line = line.trim();
     if is_include(line) {
         let header = line.split(['<', '>']).nth(1);
-        return header.is_some_and(|header| LIBRARY.contains(&header));
+        return header.is_some_and(|header| CPP_HEADERS.contains(&header));
     }
     let mut words = line.split(|it: char| !(it.is_alphanumeric() || it == '_')).filter(|word| !word.is_empty());
     match words.next() {
-        Some("template") => line["template".len()..].trim_start().starts_with('<'),
+        Some("template") => line.split_once("template").is_some_and(|(_, rest)| rest.trim_start().starts_with('<')),
         Some("namespace" | "class") => line.ends_with(['{', ';', ':']) || words.count() == 1,
         Some("using") => line.ends_with(';'),
         Some("public" | "protected" | "private") => line.ends_with(':'),
@@ -604,13 +613,16 @@ mod tests {
     fn an_m_file_is_objective_c_unless_it_is_matlab() {
         check("a.m", "#import \"A.h\"\n@implementation A\n@end\n", Some("Objective-C"));
         check("a.m", "#include <stdio.h>\nint main(void) { return 0; }\n", Some("Objective-C"));
-        check("a.m", "% adds\nfunction c = add(a, b)\nc = a + b;\nend\n", None);
+        check("a.m", "% adds\nfunction c = add(a, b)\nc = a + b;\nend\n", Some("MATLAB"));
     }
 
     #[test]
     fn other_ambiguous_endings_are_decided_by_content() {
         check("de.ts", "<?xml version=\"1.0\"?>\n<!DOCTYPE TS>\n<TS/>", Some("XML"));
         check("a.inc", "<?php\n", Some("PHP"));
-        check("a.inc", "MOV A, B\n", None);
+        check("a.inc", "<p>\n<?php f();\n", Some("PHP"));
+        check("a.inc", "#include \"a.h\"\nint f(void);\n", Some("C"));
+        check("a.inc", "template <typename T> T f(T);\n", Some("C++"));
+        check("a.inc", "MOV A, B\n", Some("Include file"));
     }
 }

@@ -6,10 +6,12 @@
 pub mod language;
 pub mod parse;
 
+mod budget;
 mod directives;
 mod filter;
 mod git;
 mod grammar;
+mod names;
 mod notebook;
 mod rewrite;
 mod rules;
@@ -17,6 +19,7 @@ mod scripts;
 mod text;
 mod walk;
 
+use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,8 +27,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rayon::prelude::*;
 
 use crate::types::{Candidate, Source};
+use language::Language;
 
-pub use parse::{Extracted, Function, ParseFailure, extract};
+pub use budget::{Deadline, ParseFailure};
+pub use parse::{Extracted, Function, extract};
 
 /// A path of the repository that is not among the candidates, and why. A skipped directory stands for all below it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,6 +68,12 @@ pub enum SkipReason {
     PathNotUtf8,
     #[error("its path is longer than {limit} bytes")]
     PathTooLong { limit: usize },
+    #[error("left out: a snapshot has {limit} files at most")]
+    TooManyFiles { limit: usize },
+    #[error("left out: the files of a snapshot have {limit} bytes at most, and those before it have nearly as many")]
+    TooManyBytes { limit: u64 },
+    #[error("left out: the tree has more than {limit} bytes of paths and ignore files")]
+    TreeTooLarge { limit: usize },
     #[error("its object is not in this clone, which is partial or damaged (`git fetch --refetch` gets it)")]
     MissingObject,
     #[error("unreadable: {message}")]
@@ -149,12 +160,12 @@ pub fn read(
     match git::locate(&root, revision)? {
         git::Place::WorkTree(scope) => {
             let listing = walk::list(&root, scope);
-            Ok(assemble(listing, progress, || (), |(), path, ()| walk::load(&root, path, max_bytes)))
+            Ok(assemble(listing, progress, &walk::WorkTree { root: &root, max_bytes }, &Limits::ORDINARY))
         }
         git::Place::Revision(revision) => {
             let git::Revision { repository, commit, listing } = *revision;
-            let load = |worker: &mut gix::Repository, _: &str, id: &gix::ObjectId| git::load(worker, *id, max_bytes);
-            Ok(Snapshot { commit, ..assemble(listing, progress, || repository.to_thread_local(), load) })
+            let files = git::Objects { repository, max_bytes };
+            Ok(Snapshot { commit, ..assemble(listing, progress, &files, &Limits::ORDINARY) })
         }
     }
 }
@@ -186,6 +197,8 @@ struct Listed<Place> {
     path: String,
     /// The user asked for it by a negated pattern, so what it looks like doesn't count.
     wanted: bool,
+    /// What it is by its name.
+    language: &'static Language,
     /// Where its bytes are, where the path doesn't say.
     place: Place,
 }
@@ -203,14 +216,38 @@ impl<Place> Listing<Place> {
 
     /// Takes a file in if its name is that of a source.
     fn file(&mut self, path: String, wanted: bool, place: Place) {
-        if language::of_path(&path).is_none() {
-            return;
-        }
+        let Some(language) = language::of_path(&path) else { return };
         match filter::by_name(&path).filter(|_| !wanted) {
             Some(reason) => self.skip(path, reason),
-            None => self.files.push(Listed { path, wanted, place }),
+            None => self.files.push(Listed { path, wanted, language, place }),
         }
     }
+}
+
+/// How the listed files of a kind of snapshot are read.
+trait Files: Sync {
+    type Place: Send + Sync;
+    /// What a thread needs.
+    type Worker;
+
+    fn worker(&self) -> Self::Worker;
+
+    /// Bytes of a file, or why it is not read.
+    fn measure(&self, worker: &mut Self::Worker, file: &Listed<Self::Place>) -> Result<u64, SkipReason>;
+
+    fn load(&self, worker: &mut Self::Worker, file: &Listed<Self::Place>) -> Result<Vec<u8>, SkipReason>;
+}
+
+/// What a snapshot may hold: a git repository of a few kilobytes can describe more than there is memory for.
+struct Limits {
+    files: usize,
+    /// Of all files as they are stored.
+    bytes: u64,
+}
+
+impl Limits {
+    /// Above the largest repositories known.
+    const ORDINARY: Limits = Limits { files: 1_000_000, bytes: 4 << 30 };
 }
 
 /// A file that was read, with what had to be assumed to decode it.
@@ -219,31 +256,18 @@ struct Read {
     decoding: Option<String>,
 }
 
-/// Reads the listed files in parallel. `worker` makes what a thread needs for `load`.
-fn assemble<Place: Sync + Send, Worker>(
-    mut listing: Listing<Place>,
+/// Reads the listed files in parallel.
+fn assemble<F: Files>(
+    listing: Listing<F::Place>,
     progress: &(dyn Fn(usize, usize) + Sync),
-    worker: impl Fn() -> Worker + Sync + Send,
-    load: impl Fn(&mut Worker, &str, &Place) -> Result<Vec<u8>, SkipReason> + Sync + Send,
+    files: &F,
+    limits: &Limits,
 ) -> Snapshot {
-    listing.files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
-    listing.files.dedup_by(|a, b| a.path == b.path);
-    let (done, total) = (AtomicUsize::new(0), listing.files.len());
-    let results: Vec<_> = listing
-        .files
-        .into_par_iter()
-        .with_max_len(8)
-        .map_init(worker, |worker, file| {
-            let result = load(worker, &file.path, &file.place).and_then(|bytes| read_file(&file, bytes));
-            progress(done.fetch_add(1, Ordering::Relaxed) + 1, total);
-            (file.path, result)
-        })
-        .collect();
-
     let mut snapshot = Snapshot { skipped: listing.skipped, notes: listing.notes, ..Snapshot::default() };
-    for (path, result) in results {
+    let measured = within(limits, measured(listing.files, files), &mut snapshot.skipped);
+    for (path, result) in read_all(measured, progress, files) {
         match result {
-            Ok(read) => read.into_iter().for_each(|it| snapshot.add(it)),
+            Ok(read) => snapshot.add(read),
             Err(reason) => snapshot.skipped.push(Skipped { path, reason }),
         }
     }
@@ -253,16 +277,70 @@ fn assemble<Place: Sync + Send, Worker>(
     snapshot
 }
 
-/// `None` if the content shows that the file is no source, for all its name.
-fn read_file<Place>(file: &Listed<Place>, bytes: Vec<u8>) -> Result<Option<Read>, SkipReason> {
+type Measured<Place> = (Listed<Place>, Result<u64, SkipReason>);
+
+/// The files in the order of their paths, each with its size.
+fn measured<F: Files>(mut listed: Vec<Listed<F::Place>>, files: &F) -> Vec<Measured<F::Place>> {
+    listed.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+    listed.dedup_by(|a, b| a.path == b.path);
+    let measured = |worker: &mut F::Worker, file| (files.measure(worker, &file), file);
+    listed.into_par_iter().map_init(|| files.worker(), measured).map(|(size, file)| (file, size)).collect()
+}
+
+/// The first files that are within the limits, with their sizes.
+fn within<Place>(
+    limits: &Limits,
+    measured: Vec<Measured<Place>>,
+    skipped: &mut Vec<Skipped>,
+) -> Vec<(Listed<Place>, u64)> {
+    let (mut kept, mut all) = (Vec::with_capacity(measured.len().min(limits.files)), 0);
+    for (file, size) in measured {
+        let reason = match size {
+            Err(reason) => reason,
+            Ok(_) if kept.len() >= limits.files => SkipReason::TooManyFiles { limit: limits.files },
+            Ok(size) if size > limits.bytes - all => SkipReason::TooManyBytes { limit: limits.bytes },
+            Ok(size) => {
+                all += size;
+                kept.push((file, size));
+                continue;
+            }
+        };
+        skipped.push(Skipped { path: file.path, reason });
+    }
+    kept
+}
+
+/// What the files give, in their order. The largest are begun first, so that none is left when all others are done.
+fn read_all<F: Files>(
+    measured: Vec<(Listed<F::Place>, u64)>,
+    progress: &(dyn Fn(usize, usize) + Sync),
+    files: &F,
+) -> Vec<(String, Result<Read, SkipReason>)> {
+    let (done, total) = (AtomicUsize::new(0), measured.len());
+    let deadline = Deadline::of(measured.iter().map(|(_, size)| size).sum());
+    let mut queue: Vec<_> = measured.into_iter().enumerate().collect();
+    queue.sort_by_key(|(_, (_, size))| Reverse(*size));
+    let read = |worker: &mut F::Worker, (at, (file, _)): (usize, (Listed<F::Place>, u64))| {
+        let result = files.load(worker, &file).and_then(|bytes| read_file(&file, bytes, deadline));
+        progress(done.fetch_add(1, Ordering::Relaxed) + 1, total);
+        (at, (file.path, result))
+    };
+    let mut results: Vec<_> = queue.into_iter().par_bridge().map_init(|| files.worker(), read).collect();
+    results.sort_unstable_by_key(|(at, _)| *at);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+fn read_file<Place>(file: &Listed<Place>, bytes: Vec<u8>, deadline: Deadline) -> Result<Read, SkipReason> {
     if let Some(reason) = filter::by_bytes(&bytes) {
         return Err(reason);
     }
     let text::Decoded { text, note: decoding } = text::decode(bytes);
-    let Some(language) = language::detect(&file.path, &text) else { return Ok(None) };
     match filter::by_text(&file.path, &text).filter(|_| !file.wanted) {
         Some(reason) => Err(reason),
-        None => Ok(Some(Read { extracted: extract(&file.path, language, text), decoding })),
+        None => {
+            let language = language::detect(&file.path, &text).unwrap_or(file.language);
+            Ok(Read { extracted: extract(&file.path, language, text, deadline), decoding })
+        }
     }
 }
 
@@ -278,5 +356,57 @@ impl Snapshot {
                 .map(|function| Candidate::function(Arc::clone(&source), function.name, function.range)),
         );
         self.sources.push(source);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Files of so many bytes each, in memory.
+    struct Sizes;
+
+    impl Files for Sizes {
+        type Place = u64;
+        type Worker = ();
+
+        fn worker(&self) {}
+
+        fn measure(&self, _: &mut (), file: &Listed<u64>) -> Result<u64, SkipReason> {
+            Ok(file.place)
+        }
+
+        fn load(&self, _: &mut (), file: &Listed<u64>) -> Result<Vec<u8>, SkipReason> {
+            Ok(vec![b'\n'; file.place as usize])
+        }
+    }
+
+    #[track_caller]
+    fn check(limits: Limits, sizes: &[(&str, u64)], expected: &[&str], expected_skipped: &[(&str, &str)]) {
+        let mut listing = Listing::default();
+        sizes.iter().for_each(|(path, size)| listing.file(path.to_string(), false, *size));
+        let snapshot = assemble(listing, &|_, _| (), &Sizes, &limits);
+        let paths: Vec<&str> = snapshot.sources.iter().map(|it| &*it.path).collect();
+        assert_eq!(paths, expected);
+        let skipped: Vec<_> = snapshot.skipped.iter().map(|it| (it.path.as_str(), it.reason.to_string())).collect();
+        let is_as_expected =
+            |(it, expected): (&(&str, String), &(&str, &str))| it.0 == expected.0 && it.1.contains(expected.1);
+        assert!(skipped.len() == expected_skipped.len() && skipped.iter().zip(expected_skipped).all(is_as_expected));
+    }
+
+    #[test]
+    fn what_is_over_a_limit_is_left_out_with_a_reason_in_the_order_of_paths() {
+        let files = [("c.py", 5), ("a.py", 1), ("b.py", 9), ("d.py", 0)];
+        let roomy = || Limits { files: 4, bytes: 15 };
+        check(roomy(), &files, &["a.py", "b.py", "c.py", "d.py"], &[]);
+        let few = "a snapshot has 2 files at most";
+        check(Limits { files: 2, ..roomy() }, &files, &["a.py", "b.py"], &[("c.py", few), ("d.py", few)]);
+        let full = "the files of a snapshot have 14 bytes at most";
+        check(Limits { bytes: 14, ..roomy() }, &files, &["a.py", "b.py", "d.py"], &[("c.py", full)]);
+    }
+
+    #[test]
+    fn a_file_is_listed_once_and_only_as_source() {
+        check(Limits::ORDINARY, &[("a.py", 1), ("a.py", 1), ("a.txt", 1)], &["a.py"], &[]);
     }
 }

@@ -16,16 +16,15 @@
 //! Knows nothing of how a language is written; that is in the rows of `language` and in the queries.
 
 use std::borrow::Cow;
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::ops::{ControlFlow, Range};
-use std::time::Instant;
 
 use tree_sitter::{Node, ParseOptions, Parser, Query, QueryCursor, QueryCursorOptions, StreamingIterator, Tree};
 
+use super::budget::{Budget, Deadline, Losses, ParseFailure, Purse};
 use super::grammar::{COMMENT, Grammar, LEADING, Rescue, WRAPPER};
 use super::language::{self, Functions, Language};
-use super::{notebook, scripts};
+use super::{names, notebook, scripts};
 use crate::types::Source;
 
 /// A function or method as it stands in a source.
@@ -54,80 +53,50 @@ pub struct Extracted {
     pub note: Option<String>,
 }
 
-/// Why functions of a source may be missing although its language has a grammar. The file stays a candidate.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ParseFailure {
-    #[error("the {language} grammar does not work with this build: {message}")]
-    Grammar { language: &'static str, message: String },
-    #[error("parsing was given up after {steps} steps, so functions of this file may be missing")]
-    TooHard { steps: u64 },
-    #[error("parsing was given up after {seconds} seconds, so functions of this file may be missing")]
-    TooSlow { seconds: u64 },
-}
-
-/// Bytes of source that pay for a step, and how many steps any source may take. A progress callback (about a hundred
-/// operations of the parser) and a piece of text read are one each. Counted first, not timed: the same file gives the
-/// same candidates on every machine. Ordinary source takes a step for 50 to 200 bytes; among 10,000 files of 14 languages
-/// none took 2,000 steps and one for each 16 bytes.
-const BYTES_PER_STEP: u64 = 8;
-const STEPS_FLOOR: u64 = 5_000;
-
-/// An operation costs more the more readings of a broken text the parser keeps, up to milliseconds, which no count shows.
-/// Ordinary source takes a second for each megabyte or less, even on a busy machine.
-const SECONDS_FLOOR: u64 = 5;
-const BYTES_PER_SECOND: u64 = 100_000;
-
 /// Bytes of the text that the parser gets at a time.
 const READ_AT_ONCE: usize = 4096;
 
-/// Definitions nested deeper than this are left out: every level repeats the names around it, so a hostile nest of
-/// functions would cost the square of its size. Written code stays under ten.
-const MAX_NESTING: usize = 32;
-
 /// Reads a decoded source (`\n` line ends, no byte order mark) as its language says. Never fails: what goes wrong costs
 /// functions and is told in the note.
-pub fn extract(path: &str, language: &'static Language, content: String) -> Extracted {
-    let whole = |content: String| Source::new(path, language.name, content);
-    match &language.functions {
-        Functions::None => Extracted { source: whole(content), functions: Vec::new(), note: None },
+pub fn extract(path: &str, language: &'static Language, content: String, deadline: Deadline) -> Extracted {
+    let (functions, losses) = match &language.functions {
+        Functions::None => (Vec::new(), Losses::default()),
         Functions::Grammar(grammar) => {
-            let (functions, failure) = functions(language.name, grammar, &content);
-            Extracted { source: whole(content), functions, note: failure.map(|it| it.to_string()) }
+            functions(language.name, grammar, &content, &Budget::new(content.len(), deadline))
         }
-        Functions::Scripts => {
-            let (functions, failure) = scripts::functions(&content);
-            Extracted { source: whole(content), functions, note: failure.map(|it| it.to_string()) }
-        }
-        Functions::Notebook => notebook::extract(path, language.name, content),
-    }
+        Functions::Scripts => scripts::functions(&content, &Budget::new(content.len(), deadline)),
+        Functions::Notebook => return notebook::extract(path, language.name, content, deadline),
+    };
+    Extracted { source: Source::new(path, language.name, content), functions, note: losses.note() }
 }
 
-/// The functions of `text`, in the order of their positions, and why some may be missing.
-pub fn functions(language: &'static str, grammar: &Grammar, text: &str) -> (Vec<Function>, Option<ParseFailure>) {
-    let first = read(language, grammar, text, &readable(grammar, text), &Budget::new(text.len()));
-    let (mut best, failure) = first.map_or_else(|failure| (Reading::nothing(text), Some(failure)), |it| (it, None));
-    let budget = Budget::new(text.len());
-    for rescue in grammar.rescues {
-        if best.errors.is_empty() {
-            break;
-        }
-        if let Some(other) = rescued(rescue, language, grammar, text, &budget) {
-            best = best.merged(other);
-        }
-    }
-    if !best.errors.is_empty() {
-        best.add_islands(language, grammar, text, &budget);
-    }
-    (qualified(grammar, best.definitions.found), failure)
+/// The functions of `text`, in the order of their positions, and what is missing.
+pub(super) fn functions(
+    language: &'static str,
+    grammar: &Grammar,
+    text: &str,
+    budget: &Budget,
+) -> (Vec<Function>, Losses) {
+    let first = read(language, grammar, text, &readable(grammar, text), &budget.first);
+    let (mut best, first) = first.map_or_else(|failure| (Reading::nothing(text), Some(failure)), |it| (it, None));
+    let around_errors = best.improve(language, grammar, text, &budget.around_errors).err();
+    let (functions, left_out) = names::qualified(grammar, best.definitions.found);
+    (functions, Losses { first, around_errors, left_out })
 }
 
-/// Another reading of a text that did not parse well; one that is given up leaves the first as it is.
-fn rescued(rescue: &Rescue, language: &'static str, grammar: &Grammar, text: &str, budget: &Budget) -> Option<Reading> {
+/// Another reading of a text that did not parse well; `None` when the rescue makes no difference.
+fn rescued(
+    rescue: &Rescue,
+    language: &'static str,
+    grammar: &Grammar,
+    text: &str,
+    purse: &Purse,
+) -> Option<Result<Reading, ParseFailure>> {
     match rescue {
-        Rescue::Rewrite(rewrite) => read(language, grammar, text, &rewrite(text)?, budget).ok(),
+        Rescue::Rewrite(rewrite) => Some(read(language, grammar, text, &rewrite(text)?, purse)),
         Rescue::Language(name) => {
             let Functions::Grammar(other) = &language::by_name(name)?.functions else { return None };
-            read(name, other, text, &readable(other, text), budget).ok()
+            Some(read(name, other, text, &readable(other, text), purse))
         }
     }
 }
@@ -135,38 +104,6 @@ fn rescued(rescue: &Rescue, language: &'static str, grammar: &Grammar, text: &st
 /// The text as the parser is to see it, every byte in its place.
 fn readable<'a>(grammar: &Grammar, text: &'a str) -> Cow<'a, str> {
     grammar.prepare.and_then(|prepare| prepare(text)).map_or(Cow::Borrowed(text), Cow::Owned)
-}
-
-/// What parsing and querying may still cost.
-struct Budget {
-    steps: u64,
-    left: Cell<u64>,
-    seconds: u64,
-    start: Instant,
-}
-
-impl Budget {
-    fn new(bytes: usize) -> Self {
-        let steps = bytes as u64 / BYTES_PER_STEP + STEPS_FLOOR;
-        let seconds = SECONDS_FLOOR + bytes as u64 / BYTES_PER_SECOND;
-        Budget { steps, left: Cell::new(steps), seconds, start: Instant::now() }
-    }
-
-    fn is_spent(&self) -> bool {
-        self.left.get() == 0 || self.start.elapsed().as_secs() >= self.seconds
-    }
-
-    fn step(&self) -> ControlFlow<()> {
-        self.left.set(self.left.get().saturating_sub(1));
-        if self.is_spent() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    }
-
-    fn failure(&self) -> ParseFailure {
-        match self.left.get() {
-            0 => ParseFailure::TooHard { steps: self.steps },
-            _ => ParseFailure::TooSlow { seconds: self.seconds },
-        }
-    }
 }
 
 /// A part of a text that the grammar could make no sense of.
@@ -193,28 +130,64 @@ impl Reading {
         self.errors.iter().map(|it| it.range.len().max(1)).sum()
     }
 
+    /// Reads what is in error again, in every way that the grammar knows. Fails when that takes too much, with what was
+    /// found until then.
+    fn improve(
+        &mut self,
+        language: &'static str,
+        grammar: &Grammar,
+        text: &str,
+        purse: &Purse,
+    ) -> Result<(), ParseFailure> {
+        let mut result = Ok(());
+        for rescue in grammar.rescues {
+            if self.errors.is_empty() {
+                return result;
+            }
+            match rescued(rescue, language, grammar, text, purse) {
+                Some(Ok(other)) => self.merge(other),
+                Some(Err(failure)) => result = Err(failure),
+                None => {}
+            }
+        }
+        result.and(self.add_islands(language, grammar, text, purse))
+    }
+
     /// The definitions of two readings of the same text: those of the better one, and the other's further functions.
-    fn merged(self, other: Reading) -> Reading {
-        let (mut better, worse) =
-            if other.broken_bytes() < self.broken_bytes() { (other, self) } else { (self, other) };
-        worse.definitions.found.into_iter().for_each(|it| better.definitions.add_further(it));
-        better
+    fn merge(&mut self, mut other: Reading) {
+        if other.broken_bytes() < self.broken_bytes() {
+            std::mem::swap(self, &mut other);
+        }
+        other.definitions.found.into_iter().for_each(|it| self.definitions.add_further(it));
     }
 
     /// Reads what may be misread again, in pieces that begin at the left margin after an empty line: so the functions
     /// after an unfinished one are found. A function that seemed to reach into such a piece ends before it.
-    fn add_islands(&mut self, language: &'static str, grammar: &Grammar, text: &str, budget: &Budget) {
+    fn add_islands(
+        &mut self,
+        language: &'static str,
+        grammar: &Grammar,
+        text: &str,
+        purse: &Purse,
+    ) -> Result<(), ParseFailure> {
+        let mut shores = Vec::new();
+        let mut result = Ok(());
         for piece in islands(text, &self.errors) {
             let part = &text[piece.clone()];
-            let Ok(island) = read(language, grammar, part, &readable(grammar, part), budget) else { continue };
-            for definition in island.definitions.found {
-                let definition = definition.shifted(piece.start);
-                if self.definitions.is_further(&definition) {
-                    self.definitions.clip_functions(piece.start, text);
-                    self.definitions.add(definition);
+            match read(language, grammar, part, &readable(grammar, part), purse) {
+                Ok(island) => {
+                    if self.definitions.add_shifted(island.definitions, piece.start) {
+                        shores.push(piece.start);
+                    }
                 }
+                Err(failure) => result = Err(failure),
+            }
+            if purse.is_spent() {
+                break;
             }
         }
+        self.definitions.clip_functions(&shores, text);
+        result
     }
 }
 
@@ -252,24 +225,30 @@ fn read(
     grammar: &Grammar,
     text: &str,
     parsed_text: &str,
-    budget: &Budget,
+    purse: &Purse,
 ) -> Result<Reading, ParseFailure> {
+    if purse.is_spent() {
+        return Err(purse.failure());
+    }
     let broken = |message: String| ParseFailure::Grammar { language, message };
     let mut parser = Parser::new();
     parser.set_language(&grammar.language()).map_err(|error| broken(error.to_string()))?;
     let query = grammar.query().map_err(|error| broken(error.to_string()))?;
     // The generated lexers take a zero byte for the end of the text.
     let without_nul = parsed_text.contains('\0').then(|| parsed_text.replace('\0', " "));
-    let tree = parse(&mut parser, without_nul.as_deref().unwrap_or(parsed_text), budget).ok_or(budget.failure())?;
-    Ok(Reading { definitions: definitions(grammar, query, &tree, text, budget)?, errors: errors(&tree) })
+    let parsed_text = without_nul.as_deref().unwrap_or(parsed_text);
+    purse.timed(|| {
+        let tree = parse(&mut parser, parsed_text, purse).ok_or_else(|| purse.failure())?;
+        Ok(Reading { definitions: definitions(grammar, query, &tree, text, purse)?, errors: errors(&tree) })
+    })
 }
 
-fn parse(parser: &mut Parser, text: &str, budget: &Budget) -> Option<Tree> {
-    let mut progress = |_: &tree_sitter::ParseState| budget.step();
+fn parse(parser: &mut Parser, text: &str, purse: &Purse) -> Option<Tree> {
+    let mut progress = |_: &tree_sitter::ParseState| purse.step();
     // A grammar's own scanner may look for the end of a comment from every byte that is skipped after an error, to the
     // end of the text: what is read counts too, and the text ends early for who has read too much. A piece never ends
     // within a character: the lexer would ask for the rest, and reads on even when it gets nothing.
-    let mut chunk = |offset: usize, _: tree_sitter::Point| match budget.step() {
+    let mut chunk = |offset: usize, _: tree_sitter::Point| match purse.step() {
         ControlFlow::Break(()) => &[],
         ControlFlow::Continue(()) => {
             let end = text.floor_char_boundary(offset.saturating_add(READ_AT_ONCE));
@@ -277,7 +256,7 @@ fn parse(parser: &mut Parser, text: &str, budget: &Budget) -> Option<Tree> {
         }
     };
     let options = ParseOptions::new().progress_callback(&mut progress);
-    parser.parse_with_options(&mut chunk, None, Some(options)).filter(|_| !budget.is_spent())
+    parser.parse_with_options(&mut chunk, None, Some(options)).filter(|_| !purse.is_spent())
 }
 
 fn definitions(
@@ -285,14 +264,14 @@ fn definitions(
     query: &Query,
     tree: &Tree,
     text: &str,
-    budget: &Budget,
+    purse: &Purse,
 ) -> Result<Definitions, ParseFailure> {
     let mut definitions = Definitions::default();
     let mut surroundings = Surroundings::default();
     let mut cursor = QueryCursor::new();
     let mut gave_up = false;
     let mut progress = |_: &tree_sitter::QueryCursorState| {
-        let flow = budget.step();
+        let flow = purse.step();
         gave_up |= flow.is_break();
         flow
     };
@@ -305,12 +284,8 @@ fn definitions(
         }
     }
     drop(matches);
-    for definition in &mut definitions.found {
-        let Range { start, end } = surroundings.extended(definition.node, definition.range.clone());
-        // Grammars of indented languages end a block where the next statement begins.
-        definition.range = start..start + text[start..end].trim_end().len();
-    }
-    if gave_up { Err(budget.failure()) } else { Ok(definitions) }
+    definitions.found.iter_mut().for_each(|it| surroundings.extend(it, text));
+    if gave_up { Err(purse.failure()) } else { Ok(definitions) }
 }
 
 /// What wraps and what leads the nodes of a tree. Gathered by the query, because asking a node for its parent walks down
@@ -334,6 +309,13 @@ impl Surroundings {
         }
     }
 
+    /// Takes into a definition what wraps and leads it. Grammars of indented languages end a block where the next
+    /// statement begins; the definition ends before the white space there.
+    fn extend(&self, definition: &mut Definition, text: &str) {
+        let Range { start, end } = self.extended(definition.node, definition.range.clone());
+        definition.range = start..start + text[start..end].trim_end().len();
+    }
+
     /// The range of a node with its wrappers and what leads it.
     fn extended(&self, mut node: usize, mut range: Range<usize>) -> Range<usize> {
         while let Some((wrapper, wider)) = self.wrappers.get(&node) {
@@ -348,15 +330,15 @@ impl Surroundings {
 }
 
 /// A definition before it knows what encloses it.
-struct Definition {
+pub(super) struct Definition {
     /// Identity of its node in the tree that it was found in.
     node: usize,
     /// Byte at which its name stands: what two matches for one definition have in common.
-    name_at: usize,
+    pub(super) name_at: usize,
     /// Components of its own name, receiver first; `None`: named as the enclosing container.
-    parts: Option<Vec<String>>,
-    range: Range<usize>,
-    is_function: bool,
+    pub(super) parts: Option<Vec<String>>,
+    pub(super) range: Range<usize>,
+    pub(super) is_function: bool,
 }
 
 impl Definition {
@@ -389,10 +371,25 @@ impl Definitions {
         }
     }
 
-    /// Ends before `at` the functions that began before it.
-    fn clip_functions(&mut self, at: usize, text: &str) {
-        for it in self.found.iter_mut().filter(|it| it.is_function && it.range.start < at && it.range.end > at) {
-            it.range.end = it.range.start + text[it.range.start..at].trim_end().len();
+    /// Adds the further functions of a part of the text that begins at `by`; tells whether there are any.
+    fn add_shifted(&mut self, part: Definitions, by: usize) -> bool {
+        let before = self.found.len();
+        part.found.into_iter().map(|it| it.shifted(by)).for_each(|it| self.add_further(it));
+        self.found.len() > before
+    }
+
+    /// Ends before the first of `shores` (in ascending order) after its start each function that reaches over it.
+    fn clip_functions(&mut self, shores: &[usize], text: &str) {
+        let mut from = 0;
+        let ends: Vec<usize> = shores
+            .iter()
+            .map(|&shore| from + text[std::mem::replace(&mut from, shore)..shore].trim_end().len())
+            .collect();
+        for it in self.found.iter_mut().filter(|it| it.is_function) {
+            let next = shores.partition_point(|&shore| shore <= it.range.start);
+            if shores.get(next).is_some_and(|&shore| shore < it.range.end) {
+                it.range.end = ends[next].max(it.range.start);
+            }
         }
     }
 
@@ -406,158 +403,87 @@ impl Definitions {
     }
 }
 
+/// The nodes of a match that describes a definition.
+#[derive(Default)]
+struct Captured<'tree> {
+    node: Option<Node<'tree>>,
+    is_function: bool,
+    names: Vec<Node<'tree>>,
+    receiver: Option<Node<'tree>>,
+    has_selector: bool,
+    /// Byte at which the span begins.
+    lead: Option<usize>,
+}
+
+impl<'tree> Captured<'tree> {
+    fn of(query: &Query, found: &tree_sitter::QueryMatch<'_, 'tree>) -> Self {
+        let mut captured = Captured::default();
+        for capture in found.captures {
+            match query.capture_names()[capture.index as usize] {
+                "function" => (captured.node, captured.is_function) = (Some(capture.node), true),
+                "container" => captured.node = Some(capture.node),
+                "name" => captured.names.push(capture.node),
+                "receiver" => captured.receiver = Some(capture.node),
+                "selector" => captured.has_selector = true,
+                "lead" => captured.lead = Some(capture.node.start_byte()),
+                _ => {}
+            }
+        }
+        captured
+    }
+
+    /// The components of the name as it is written; empty when there is none.
+    fn parts(&self, grammar: &Grammar, method: Node, text: &str) -> Vec<String> {
+        if self.has_selector {
+            return vec![names::selector_of(method, text)];
+        }
+        let written: Vec<&str> = self.names.iter().map(|it| &text[it.byte_range()]).collect();
+        let receiver = self.receiver.into_iter().flat_map(|it| names::components(grammar, &text[it.byte_range()]));
+        receiver.chain(names::components(grammar, &written.join(" "))).collect()
+    }
+}
+
 /// The definition that a match describes.
 fn definition(grammar: &Grammar, query: &Query, found: &tree_sitter::QueryMatch, text: &str) -> Option<Definition> {
-    let (mut node, mut is_function, mut selector) = (None, false, false);
-    let (mut names, mut receiver, mut lead) = (Vec::new(), None, None);
-    for capture in found.captures {
-        match query.capture_names()[capture.index as usize] {
-            "function" => (node, is_function) = (Some(capture.node), true),
-            "container" => node = Some(capture.node),
-            "name" => names.push(capture.node),
-            "receiver" => receiver = Some(capture.node),
-            "selector" => selector = true,
-            "lead" => lead = Some(capture.node.start_byte()),
-            _ => {}
-        }
-    }
-    let node = node?;
+    let captured = Captured::of(query, found);
+    let node = captured.node?;
     let setting = |key: &str| query.property_settings(found.pattern_index).iter().find(|it| &*it.key == key);
     let parts = if setting("name.container").is_some() {
         None
     } else if let Some(fixed) = setting("name").and_then(|it| it.value.as_deref()) {
         Some(vec![fixed.to_owned()])
-    } else if selector {
-        Some(vec![selector_of(node, text)])
     } else {
-        let written: Vec<&str> = names.iter().map(|it| &text[it.byte_range()]).collect();
-        let receiver = receiver.into_iter().flat_map(|it| components(grammar, &text[it.byte_range()]));
-        let parts: Vec<String> = receiver.chain(components(grammar, &written.join(" "))).collect();
-        (!parts.is_empty()).then_some(parts).map(Some)?
+        Some(captured.parts(grammar, node, text)).filter(|parts| !parts.is_empty()).map(Some)?
     };
-    let name_at = names.first().unwrap_or(&node).start_byte();
-    let range = lead.unwrap_or(node.start_byte())..node.end_byte();
-    Some(Definition { node: node.id(), name_at, parts, range, is_function })
-}
-
-/// The selector of an Objective-C method: its identifiers, with a colon for each parameter.
-fn selector_of(method: Node, text: &str) -> String {
-    let mut selector = String::new();
-    for child in method.children(&mut method.walk()) {
-        match child.kind() {
-            "identifier" => selector.push_str(&text[child.byte_range()]),
-            "method_parameter" => selector.push(':'),
-            _ => {}
-        }
-    }
-    selector
-}
-
-/// The components of a name as it is written: separators taken apart, type arguments, quotes and white space removed.
-fn components(grammar: &Grammar, written: &str) -> Vec<String> {
-    let (qualifier, operator) = if grammar.exact_names { (written, None) } else { split_operator(written) };
-    let mut plain = match grammar.exact_names {
-        true => qualifier.trim().trim_matches('`').to_owned(),
-        false => without_type_arguments(qualifier),
-    };
-    for separator in grammar.separators {
-        plain = plain.replace(separator, "\0");
-    }
-    let parts = plain.split('\0').filter(|part| !part.is_empty()).map(str::to_owned);
-    parts.chain(operator).collect()
-}
-
-/// Parts a C++ or C# operator from what stands before it: `A<T>::operator bool() const` is `A<T>::` and `operator bool`.
-fn split_operator(written: &str) -> (&str, Option<String>) {
-    const KEYWORD: &str = "operator";
-    let is_word = |character: char| character.is_alphanumeric() || character == '_';
-    let at = written.rfind(KEYWORD).filter(|&at| {
-        let symbol = &written[at + KEYWORD.len()..];
-        !symbol.trim_start().is_empty() && !symbol.starts_with(is_word) && !written[..at].ends_with(is_word)
-    });
-    let Some(at) = at else { return (written, None) };
-    let symbol = written[at + KEYWORD.len()..].trim();
-    let symbol = if symbol.starts_with('(') { "()" } else { symbol.split('(').next().unwrap_or_default() };
-    let squeezed: String = symbol.split_whitespace().collect();
-    let space = if squeezed.starts_with(is_word) { " " } else { "" };
-    (&written[..at], Some(format!("{KEYWORD}{space}{squeezed}")))
-}
-
-fn without_type_arguments(written: &str) -> String {
-    let mut plain = String::with_capacity(written.len());
-    let mut depth = 0usize;
-    for character in written.chars() {
-        match character {
-            // After anything but a word it is an operator's own name (`<=>`).
-            '<' if depth > 0 || plain.ends_with(|it: char| it.is_alphanumeric() || it == '_') => depth += 1,
-            '>' if depth > 0 => depth -= 1,
-            '"' | '\'' | '`' => {}
-            _ if depth > 0 || character.is_whitespace() => {}
-            _ => plain.push(character),
-        }
-    }
-    plain
+    let name_at = captured.names.first().unwrap_or(&node).start_byte();
+    let range = captured.lead.unwrap_or(node.start_byte())..node.end_byte();
+    Some(Definition { node: node.id(), name_at, parts, range, is_function: captured.is_function })
 }
 
 /// The outermost error nodes, and the tokens that the parser had to make up.
 fn errors(tree: &Tree) -> Vec<Error> {
     let mut cursor = tree.walk();
     let mut errors = Vec::new();
-    let mut reach = 0;
+    // The cursor's own depth is counted anew at each call.
+    let (mut depth, mut reach) = (0usize, 0);
     loop {
         let node = cursor.node();
-        if cursor.depth() <= 1 {
+        if depth <= 1 {
             reach = node.end_byte();
         }
         if node.is_error() || node.is_missing() {
             errors.push(Error { range: node.byte_range(), reach });
         } else if node.has_error() && cursor.goto_first_child() {
+            depth += 1;
             continue;
         }
         while !cursor.goto_next_sibling() {
             if !cursor.goto_parent() {
                 return errors;
             }
+            depth -= 1;
         }
     }
-}
-
-/// A definition that the next ones may stand in.
-struct Enclosing {
-    end: usize,
-    path: Vec<String>,
-    is_function: bool,
-    /// Index of the last function directly inside, whose next clause may follow.
-    last: Option<usize>,
-}
-
-/// Names definitions by what encloses them and keeps the functions.
-fn qualified(grammar: &Grammar, mut definitions: Vec<Definition>) -> Vec<Function> {
-    definitions.sort_by_key(|it| (it.range.start, std::cmp::Reverse(it.range.end), it.name_at));
-    let mut enclosing = vec![Enclosing { end: usize::MAX, path: Vec::new(), is_function: false, last: None }];
-    let mut functions: Vec<Function> = Vec::new();
-    for Definition { parts, range, is_function, .. } in definitions {
-        while enclosing.last().is_some_and(|it| it.end < range.end) {
-            enclosing.pop();
-        }
-        if enclosing.len() > MAX_NESTING {
-            continue;
-        }
-        let nests = |it: &&mut Enclosing| grammar.nested_functions || !(is_function && it.is_function);
-        let Some(outer) = enclosing.iter_mut().rev().find(nests) else { continue };
-        let Some(own) = parts.or_else(|| outer.path.last().map(|name| vec![name.clone()])) else { continue };
-        let path: Vec<String> = outer.path.iter().cloned().chain(own).collect();
-        let name = path.join(".");
-        let earlier = outer.last.filter(|&last| grammar.joins_clauses && functions[last].name == name);
-        if let Some(earlier) = earlier {
-            functions[earlier].range.end = range.end;
-        } else if is_function {
-            outer.last = Some(functions.len());
-            functions.push(Function { name, range: range.clone() });
-        }
-        enclosing.push(Enclosing { end: range.end, path, is_function, last: None });
-    }
-    functions
 }
 
 #[cfg(test)]
@@ -587,7 +513,7 @@ mod tests {
 
     fn extract_as(path: &str, text: String) -> Extracted {
         let language = language::detect(path, &text).or_else(|| language::of_path(path));
-        extract(path, language.unwrap_or_else(|| panic!("{path} has no language")), text)
+        extract(path, language.unwrap_or_else(|| panic!("{path} has no language")), text, Deadline::of(0))
     }
 
     /// One line for each function: `start-end qualified.name`.
@@ -615,25 +541,6 @@ mod tests {
             let extracted = extract_as(&path.to_string_lossy(), text);
             assert_eq!(listed(&extracted), expected, "{}", path.display());
             assert_eq!(extracted.note, None, "{}", path.display());
-        }
-    }
-
-    #[test]
-    fn operators_are_named_as_they_are_called() {
-        let named = |written: &str| match &language::by_name("C++").expect("a row").functions {
-            Functions::Grammar(grammar) => components(grammar, written).join("."),
-            _ => panic!("C++ has a grammar"),
-        };
-        for (written, expected) in [
-            ("A<B<int>, C>::f", "A.f"),
-            ("A::operator bool() const", "A.operator bool"),
-            ("operator ()", "operator()"),
-            ("A<T>::operator <<", "A.operator<<"),
-            ("operator new[]", "operator new[]"),
-            ("operatorName", "operatorName"),
-            ("my_operator", "my_operator"),
-        ] {
-            assert_eq!(named(written), expected, "{written}");
         }
     }
 
@@ -710,7 +617,7 @@ mod tests {
     #[track_caller]
     fn check_given_up(language: &str, text: String) {
         let language = language::by_name(language).expect("a row of the table");
-        let extracted = extract("hostile", language, text);
+        let extracted = extract("hostile", language, text, Deadline::of(0));
         let note = extracted.note.expect("the parse is given up");
         assert!(note.contains("given up"), "{}: {note}", language.name);
         assert_eq!(extracted.functions, []);
@@ -721,5 +628,70 @@ mod tests {
         check_given_up("Lua", "/".repeat(60_000));
         check_given_up("Dart", "日本".repeat(20_000));
         check_given_up("R", "/*\\--".repeat(4_000));
+    }
+
+    /// Functions and note of 4 MiB or so that are made to cost more than they should.
+    #[track_caller]
+    fn check_hostile(path: &str, text: String, expected_functions: usize, expected_note: Option<&str>) {
+        let start = std::time::Instant::now();
+        let extracted = extract_as(path, text);
+        let seconds = start.elapsed().as_secs();
+        assert!(seconds < 60, "{path}: {seconds} s");
+        assert_eq!(extracted.functions.len(), expected_functions, "{path}: {:?}", extracted.note);
+        let note = extracted.note.unwrap_or_default();
+        assert_eq!(note, expected_note.unwrap_or_default(), "{path}");
+    }
+
+    #[test]
+    fn long_names_are_not_repeated_for_all_that_they_enclose() {
+        let note = "190000 functions nested too deep or with names too long are left out";
+        let long = "A".repeat(2 << 20);
+        check_hostile("a.py", format!("class {long}:\n{}", " def a():0\n".repeat(190_000)), 0, Some(note));
+        let inner = "function a() {}\n".repeat(190_000);
+        let note = "190001 functions nested too deep or with names too long are left out";
+        check_hostile("a.js", format!("const o = {{ \"{long}\": function () {{\n{inner}}} }};\n"), 0, Some(note));
+        check_hostile("a.py", format!("class {}:\n def a():0\n", "A".repeat(1022)), 1, None);
+    }
+
+    #[test]
+    fn functions_nested_too_deep_are_counted() {
+        let text: String = (0..40).map(|depth| format!("{}def a():\n", " ".repeat(depth))).collect();
+        let note = "8 functions nested too deep or with names too long are left out";
+        check_hostile("a.py", format!("{text}{}pass\n", " ".repeat(40)), 32, Some(note));
+    }
+
+    #[test]
+    fn a_failed_search_around_an_error_is_told() {
+        let hostile = format!("int a() {{ return 0; }}\n\n#if A\n{{\n#else\n#endif\n{}", "(a*b<c>(d){[".repeat(30_000));
+        let note = extract_as("a.cpp", hostile).note.unwrap_or_default();
+        assert!(note.contains("given up"), "{note}");
+    }
+
+    #[test]
+    fn many_islands_are_read_in_time() {
+        let deadline = Deadline::of(0);
+        let text = format!("x = (\n{}", "\n\ndef a():\n  0\n".repeat(40_000));
+        let row = language::by_name("Python").expect("a row");
+        let extracted = extract("a.py", row, text, deadline);
+        assert!(extracted.functions.len() > 100 || extracted.note.is_some());
+    }
+
+    #[test]
+    fn functions_end_before_the_first_island_that_they_reach_over() {
+        let of = |range: Range<usize>, is_function: bool| Definition {
+            node: 0,
+            name_at: range.start,
+            parts: None,
+            range,
+            is_function,
+        };
+        let text = "f {\n  a\n\n\ng\n\nh";
+        let mut definitions = Definitions::default();
+        for it in [of(0..14, true), of(0..14, false), of(4..7, true), of(10..14, true)] {
+            definitions.found.push(it);
+        }
+        definitions.clip_functions(&[10, 13], text);
+        let ranges: Vec<_> = definitions.found.iter().map(|it| it.range.clone()).collect();
+        assert_eq!(ranges, [0..7, 0..14, 4..7, 10..11]);
     }
 }

@@ -3,6 +3,9 @@
 //! For C and C++ that is what the preprocessor would have removed, for Kotlin a line break. Nothing is expanded and no
 //! macro's meaning is known here; names and positions stay what they are, because every other byte keeps its place.
 
+use std::borrow::Cow;
+use std::ops::Range;
+
 /// Blanks the export macro of `class EXPORT Name {`, which a parser takes for a function `Name`; `None` when there is none.
 pub(super) fn without_class_macros(text: &str) -> Option<String> {
     let mut blanked: Option<Vec<u8>> = None;
@@ -46,63 +49,100 @@ fn is_word(character: char) -> bool {
     character.is_alphanumeric() || character == '_'
 }
 
+/// Blanks preprocessor directives, and of a conditional group with a branch of unbalanced braces all branches but the
+/// first: what is left has the nesting that one configuration has. `None` when the text has no directives.
+pub(super) fn one_configuration(text: &str) -> Option<String> {
+    let mut conditionals = Conditionals::default();
+    for (at, line) in text.split_inclusive('\n').enumerate() {
+        conditionals.add(at, line);
+    }
+    conditionals.any_directive.then(|| {
+        let blank = conditionals.blank_lines();
+        text.split_inclusive('\n')
+            .zip(blank)
+            .map(|(line, blank)| if blank { blanked(line) } else { Cow::Borrowed(line) })
+            .collect()
+    })
+}
+
 /// One branch of a conditional group.
 struct Branch {
-    lines: std::ops::Range<usize>,
+    lines: Range<usize>,
     /// Opening braces less closing ones.
     braces: i64,
 }
 
-/// Blanks preprocessor directives, and of a conditional group with a branch of unbalanced braces all branches but the
-/// first: what is left has the nesting that one configuration has. `None` when the text has no directives.
-pub(super) fn one_configuration(text: &str) -> Option<String> {
-    let lines: Vec<&str> = text.split_inclusive('\n').collect();
-    let mut blank = vec![false; lines.len()];
-    let mut groups: Vec<Vec<Branch>> = Vec::new();
-    let mut continued = false;
-    for (at, line) in lines.iter().enumerate() {
-        let directive = line.trim_start().strip_prefix('#').filter(|_| !continued).map(|it| it.trim_start());
-        let in_directive = continued || directive.is_some();
-        blank[at] = in_directive;
-        continued = in_directive && line.trim_end().ends_with('\\');
-        match directive.map(|it| it.split(|it: char| !it.is_ascii_alphabetic()).next().unwrap_or_default()) {
-            Some("if" | "ifdef" | "ifndef") => groups.push(vec![Branch { lines: at + 1..at + 1, braces: 0 }]),
-            Some("else" | "elif" | "elifdef" | "elifndef") => {
-                if let Some(group) = groups.last_mut() {
-                    group.push(Branch { lines: at + 1..at + 1, braces: 0 });
-                }
-            }
-            Some("endif") => {
-                if let Some(group) = groups.pop() {
-                    close_group(&group, &mut groups, &mut blank);
-                }
-            }
-            _ if in_directive => {}
-            _ => {
-                if let Some(branch) = groups.last_mut().and_then(|it| it.last_mut()) {
-                    branch.braces += braces(line);
-                }
-            }
+impl Branch {
+    fn after(line: usize) -> Self {
+        Branch { lines: line + 1..line + 1, braces: 0 }
+    }
+}
+
+/// The conditional groups of a text that is read line by line.
+#[derive(Default)]
+struct Conditionals {
+    /// The open groups, outermost first.
+    groups: Vec<Vec<Branch>>,
+    /// Lines to blank, by number.
+    blank: Vec<Range<usize>>,
+    /// The line before ended with a backslash.
+    continued: bool,
+    any_directive: bool,
+}
+
+impl Conditionals {
+    fn add(&mut self, at: usize, line: &str) {
+        let directive = line.trim_start().strip_prefix('#').filter(|_| !self.continued).map(|it| it.trim_start());
+        let in_directive = self.continued || directive.is_some();
+        self.continued = in_directive && line.trim_end().ends_with('\\');
+        if in_directive {
+            self.any_directive = true;
+            self.blank.push(at..at + 1);
+            self.directive(at, directive.unwrap_or_default());
+        } else if let Some(branch) = self.branch() {
+            branch.braces += braces(line);
         }
-        if let Some(branch) = groups.last_mut().and_then(|it| it.last_mut()) {
+        if let Some(branch) = self.branch() {
             branch.lines.end = branch.lines.end.max(at + 1);
         }
     }
-    let any = blank.contains(&true);
-    any.then(|| {
-        lines.iter().zip(blank).map(|(line, blank)| if blank { blanked(line) } else { line.to_string() }).collect()
-    })
-}
 
-fn close_group(group: &[Branch], outer: &mut [Vec<Branch>], blank: &mut [bool]) {
-    let first = group.first().map_or(0, |it| it.braces);
-    if group.iter().any(|it| it.braces != 0) {
-        for branch in &group[1..] {
-            blank[branch.lines.clone()].fill(true);
+    /// The innermost branch.
+    fn branch(&mut self) -> Option<&mut Branch> {
+        self.groups.last_mut()?.last_mut()
+    }
+
+    fn directive(&mut self, at: usize, directive: &str) {
+        match directive.split(|it: char| !it.is_ascii_alphabetic()).next().unwrap_or_default() {
+            "if" | "ifdef" | "ifndef" => self.groups.push(vec![Branch::after(at)]),
+            "else" | "elif" | "elifdef" | "elifndef" => {
+                self.groups.last_mut().into_iter().for_each(|group| group.push(Branch::after(at)));
+            }
+            "endif" => self.close_group(),
+            _ => {}
         }
     }
-    if let Some(branch) = outer.last_mut().and_then(|it| it.last_mut()) {
-        branch.braces += first;
+
+    fn close_group(&mut self) {
+        let Some(group) = self.groups.pop() else { return };
+        if group.iter().any(|it| it.braces != 0) {
+            self.blank.extend(group[1..].iter().map(|it| it.lines.clone()));
+        }
+        if let Some(branch) = self.branch() {
+            branch.braces += group.first().map_or(0, |it| it.braces);
+        }
+    }
+
+    /// Whether each line is to be blanked. Groups nest, so their lines are not gone through one group after the other.
+    fn blank_lines(mut self) -> impl Iterator<Item = bool> {
+        self.blank.sort_unstable_by_key(|it| it.start);
+        let (mut ranges, mut end) = (self.blank.into_iter().peekable(), 0);
+        (0..).map(move |at| {
+            while let Some(range) = ranges.next_if(|it| it.start <= at) {
+                end = end.max(range.end);
+            }
+            at < end
+        })
     }
 }
 
@@ -126,7 +166,8 @@ fn braces(line: &str) -> i64 {
     count
 }
 
-fn blanked(line: &str) -> String {
+/// Spaces in place of a line's bytes.
+pub(super) fn blanked(line: &str) -> Cow<'static, str> {
     line.bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }).collect()
 }
 
@@ -142,12 +183,15 @@ pub(super) fn one_cpp_configuration(text: &str) -> Option<String> {
 pub(super) fn one_objc_configuration(text: &str) -> Option<String> {
     let one = one_configuration(text).unwrap_or_else(|| text.to_owned());
     let mut bytes = one.clone().into_bytes();
-    let mut inside = false;
-    let mut at = 0;
+    let (mut inside, mut at, mut rewritten) = (false, 0, 0);
     for line in one.split_inclusive('\n') {
         inside = (inside || line.starts_with("@implementation")) && !line.starts_with("@end");
-        if let Some(call) = macro_call(&one, at).filter(|_| inside) {
+        if inside
+            && at >= rewritten
+            && let Some(call) = macro_call(&one, at)
+        {
             rewrite_call(&one, call, &mut bytes);
+            rewritten = call.2;
         }
         at += line.len();
     }
@@ -159,7 +203,7 @@ fn without_bodies(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
         inside &= !line.starts_with('}');
-        kept.push_str(&if inside { blanked(line) } else { line.to_owned() });
+        kept.push_str(&if inside { blanked(line) } else { Cow::Borrowed(line) });
         let signature = !line.starts_with(['@', '#', ' ', '\t', '}']) && line.contains('(') && !line.contains('}');
         inside |= line.trim_end() == "{" && line.starts_with('{') || signature && line.trim_end().ends_with('{');
     }
@@ -171,7 +215,7 @@ fn macro_call(text: &str, at: usize) -> Option<(usize, usize, usize)> {
     let shouted = |it: char| it.is_ascii_uppercase() || it.is_ascii_digit() || it == '_';
     let name = text[at..].find(|it| !shouted(it)).filter(|&length| length > 2)?;
     let open = at + name;
-    let end = skip_brackets(text, open, '(', ')');
+    let end = skip_brackets(text, open, b'(', b')');
     (end > open).then_some((at, open, end))
 }
 
@@ -209,7 +253,8 @@ pub(super) fn plainer_kotlin(text: &str) -> Option<String> {
     let mut bytes = text.as_bytes().to_vec();
     for (at, _) in text.match_indices("class ").filter(|&(at, _)| !text[..at].ends_with(is_word)) {
         let Some((_, name_end)) = word_after(text, at + "class".len()) else { continue };
-        if let Some(end) = header_end(text, name_end) {
+        let near = &text[..text.floor_char_boundary(name_end + LOOK_AHEAD)];
+        if let Some(end) = header_end(near, name_end) {
             bytes[name_end..end].iter_mut().filter(|byte| **byte == b'\n').for_each(|byte| *byte = b' ');
         }
     }
@@ -224,7 +269,7 @@ pub(super) fn plainer_kotlin(text: &str) -> Option<String> {
 
 /// Where the keyword `constructor` stands that belongs to a class whose name ends at `at`.
 fn header_end(text: &str, at: usize) -> Option<usize> {
-    let mut at = skip_brackets(text, at, '<', '>');
+    let mut at = skip_brackets(text, at, b'<', b'>');
     loop {
         let annotation = text[at..].trim_start().starts_with('@');
         let from = if annotation { at + text[at..].find('@')? + 1 } else { at };
@@ -233,7 +278,7 @@ fn header_end(text: &str, at: usize) -> Option<usize> {
             while text[end..].starts_with(['.', ':']) {
                 end = word_after(text, end + 1)?.1;
             }
-            end = skip_brackets(text, end, '(', ')');
+            end = skip_brackets(text, end, b'(', b')');
         }
         match &text[start..end] {
             "constructor" if !annotation => return Some(start),
@@ -244,17 +289,21 @@ fn header_end(text: &str, at: usize) -> Option<usize> {
     }
 }
 
-/// The byte after a bracketed text that begins at `at`; `at` when none begins there or it does not end.
-fn skip_brackets(text: &str, at: usize, open: char, close: char) -> usize {
+/// How far, in bytes, to look for the end of what begins somewhere. It may begin at every other byte, so looking to the
+/// end of the text each time would take the square of its size; written headers and calls have a few hundred.
+const LOOK_AHEAD: usize = 2048;
+
+/// The byte after a bracketed text that begins at `at`; `at` when none begins there or it does not end nearby.
+fn skip_brackets(text: &str, at: usize, open: u8, close: u8) -> usize {
     let mut depth = 0usize;
-    for (offset, character) in text[at..].char_indices() {
-        if character == open {
+    for (offset, &byte) in text.as_bytes()[at..].iter().take(LOOK_AHEAD).enumerate() {
+        if byte == open {
             depth += 1;
-        } else if character == close {
+        } else if byte == close {
             depth = depth.saturating_sub(1);
         }
         if depth == 0 {
-            return if offset == 0 { at } else { at + offset + close.len_utf8() };
+            return if offset == 0 { at } else { at + offset + 1 };
         }
     }
     at
@@ -321,5 +370,34 @@ mod tests {
         check("class A\n\nfun b() {}", None);
         check("A,\nB,\n-> {", Some("A,\nB \n-> {"));
         check("class ", None);
+    }
+
+    /// `pattern` repeated to 4 MiB after `start`; what takes the square of that takes hours.
+    #[track_caller]
+    fn check_linear(rewrite: fn(&str) -> Option<String>, start: &str, pattern: &str) {
+        let text = format!("{start}{}", pattern.repeat((4 << 20) / pattern.len()));
+        let clock = std::time::Instant::now();
+        let rewritten = rewrite(&text);
+        let seconds = clock.elapsed().as_secs();
+        assert!(seconds < 10, "{start}{pattern}: {seconds} s");
+        assert!(rewritten.is_none_or(|it| it.len() == text.len()), "{start}{pattern}");
+    }
+
+    #[test]
+    fn a_text_takes_time_in_proportion_to_its_size() {
+        for pattern in ["class A<", "class private @class private @", "A, ->\n"] {
+            check_linear(plainer_kotlin, "", pattern);
+        }
+        for pattern in ["ABC(\n", "ABC(a)\n\n\n"] {
+            check_linear(one_objc_configuration, "@implementation A\n", pattern);
+        }
+        for pattern in ["#if A\n{\n#else\n", "class A final"] {
+            check_linear(one_cpp_configuration, "#if A\n", pattern);
+        }
+        let nested = |text: &str| one_configuration(&format!("{text}{}", "#endif\n".repeat(300_000)));
+        let opened = "#if A\n{\n#else\n".repeat(300_000);
+        let clock = std::time::Instant::now();
+        assert!(nested(&opened).is_some());
+        assert!(clock.elapsed().as_secs() < 10);
     }
 }

@@ -5,8 +5,9 @@
 
 use std::ops::Range;
 
+use super::budget::{Budget, Losses};
 use super::language::{self, Functions};
-use super::parse::{self, Function, ParseFailure};
+use super::parse::{self, Function};
 
 /// A script of a document.
 #[derive(Debug, PartialEq, Eq)]
@@ -17,18 +18,18 @@ struct Script {
     language: &'static str,
 }
 
-/// The functions of every script, in the order of their positions, with ranges in the whole document, and why some may
-/// be missing.
-pub(super) fn functions(document: &str) -> (Vec<Function>, Option<ParseFailure>) {
-    let (mut all, mut failure) = (Vec::new(), None);
-    for script in scripts(document) {
+/// The functions of every script, in the order of their positions, with ranges in the whole document, and what is
+/// missing.
+pub(super) fn functions(document: &str, budget: &Budget) -> (Vec<Function>, Losses) {
+    let (mut all, mut losses) = (Vec::new(), Losses::default());
+    for script in scripts(document).into_iter().filter(|it| !document[it.range.clone()].trim().is_empty()) {
         let Some(row) = language::by_name(script.language) else { continue };
         let Functions::Grammar(grammar) = &row.functions else { continue };
-        let (found, failed) = parse::functions(row.name, grammar, &document[script.range.clone()]);
+        let (found, lost) = parse::functions(row.name, grammar, &document[script.range.clone()], budget);
         all.extend(found.into_iter().map(|function| function.shifted(script.range.start)));
-        failure = failure.or(failed);
+        losses = losses.and(lost);
     }
-    (all, failure)
+    (all, losses)
 }
 
 /// The scripts that hold a language of the table; data blocks and templates are left out.
@@ -45,12 +46,15 @@ fn scripts(document: &str) -> Vec<Script> {
         } else if let Some(tag) = rest.strip_prefix("<script").filter(|tag| !tag.starts_with(is_name)) {
             let Some(length) = tag_length(tag) else { break };
             let text = start + "<script".len() + length;
-            let end = lower[text..].find("</script").map_or(lower.len(), |found| text + found);
             let attributes = &lower[start + "<script".len()..text - 1];
-            if let Some(language) = script_language(attributes).filter(|_| !attributes.ends_with('/')) {
-                scripts.push(Script { range: text..end, language });
+            at = text;
+            if attributes.ends_with('/') {
+                continue;
             }
-            at = if attributes.ends_with('/') { text } else { end };
+            at = lower[text..].find("</script").map_or(lower.len(), |found| text + found);
+            if let Some(language) = script_language(attributes) {
+                scripts.push(Script { range: text..at, language });
+            }
         } else {
             at = start + 1;
         }
@@ -110,6 +114,7 @@ fn attribute<'a>(attributes: &'a str, name: &str) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::budget::{Deadline, ParseFailure};
     use super::*;
 
     #[track_caller]
@@ -138,5 +143,23 @@ mod tests {
         check("<script type=\"text/babel\">a</script>", &[("JavaScript", "a")]);
         check("<script type=\"application/json\">{}</script>", &[]);
         check("<script type='text/x-template'><script></script>", &[]);
+    }
+
+    #[test]
+    fn a_document_takes_time_in_proportion_to_its_size() {
+        for pattern in ["<script/>", "<script></script>", "<!-->", "<script ", "<script lang", "<"] {
+            let document = pattern.repeat((4 << 20) / pattern.len());
+            let clock = std::time::Instant::now();
+            let found = functions(&document, &Budget::new(document.len(), Deadline::of(0))).0;
+            assert_eq!(found, [], "{pattern}");
+            assert!(clock.elapsed().as_secs() < 60, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn scripts_share_what_a_document_may_cost() {
+        let document = "<script>a</script>".repeat(6_000);
+        let (_, losses) = functions(&document, &Budget::new(0, Deadline::of(0)));
+        assert_eq!(losses.first, Some(ParseFailure::TooHard { steps: 5_000 }));
     }
 }

@@ -10,19 +10,16 @@ use std::path::{Path, PathBuf};
 
 use gix::glob::pattern::Case;
 
-use super::rules::{Rules, Verdict};
-use super::{Listing, Note, SkipReason, filter, language};
+use super::rules::{IGNORE_BYTES, Rules, Verdict};
+use super::{Files, Listed, Listing, Note, SkipReason, filter, language};
 
 /// Directories of version control systems, which hold no source.
-const CONTROL_DIRECTORIES: &[&str] = &[".git", ".hg", ".svn", ".jj", ".bzr"];
+pub(super) const CONTROL_DIRECTORIES: &[&str] = &[".git", ".hg", ".svn", ".jj", ".bzr"];
 
 /// The ignore file of this program. It wins over git's rules.
 pub(super) const OWN_IGNORE_FILE: &str = ".sightlineignore";
 
 const GIT_IGNORE_FILE: &str = ".gitignore";
-
-/// An ignore file longer than this, in bytes, is not read: no one wrote it.
-const IGNORE_FILE_BYTES: u64 = 8 << 20;
 
 /// What git knows of the directory that is walked.
 pub(super) struct Scope {
@@ -102,22 +99,39 @@ pub(super) fn list(root: &Path, scope: Scope) -> Listing<()> {
     walk.listing
 }
 
-/// The bytes of a listed file.
-pub(super) fn load(root: &Path, path: &str, max_bytes: u64) -> Result<Vec<u8>, SkipReason> {
-    let path = root.join(path);
-    // Asked before opening, because opening a pipe waits for its other end.
-    let metadata = path.symlink_metadata().map_err(unreadable)?;
-    if metadata.is_symlink() {
-        return Err(SkipReason::SymbolicLink);
+/// The listed files of a working tree.
+pub(super) struct WorkTree<'a> {
+    pub(super) root: &'a Path,
+    pub(super) max_bytes: u64,
+}
+
+impl Files for WorkTree<'_> {
+    type Place = ();
+    type Worker = ();
+
+    fn worker(&self) {}
+
+    fn measure(&self, _: &mut (), file: &Listed<()>) -> Result<u64, SkipReason> {
+        let metadata = self.root.join(&file.path).symlink_metadata().map_err(unreadable)?;
+        if metadata.is_symlink() {
+            return Err(SkipReason::SymbolicLink);
+        }
+        if !metadata.is_file() {
+            return Err(SkipReason::NotAFile);
+        }
+        if metadata.len() > self.max_bytes {
+            return Err(SkipReason::Oversized { bytes: metadata.len(), limit: self.max_bytes });
+        }
+        Ok(metadata.len())
     }
-    if !metadata.is_file() {
-        return Err(SkipReason::NotAFile);
+
+    fn load(&self, worker: &mut (), file: &Listed<()>) -> Result<Vec<u8>, SkipReason> {
+        // Asked again before opening: the file may be another by now, and opening a pipe waits for its other end.
+        let expected = self.measure(worker, file)?;
+        let path = self.root.join(&file.path);
+        let opened = gix::fs::open_options_no_follow().read(true).open(path).map_err(unreadable)?;
+        read_at_most(opened, self.max_bytes, expected)
     }
-    if metadata.len() > max_bytes {
-        return Err(SkipReason::Oversized { bytes: metadata.len(), limit: max_bytes });
-    }
-    let file = gix::fs::open_options_no_follow().read(true).open(&path).map_err(unreadable)?;
-    read_at_most(file, max_bytes, metadata.len())
 }
 
 /// Reads a file that may grow meanwhile.
@@ -140,7 +154,7 @@ pub(super) fn read_ignore_file(path: &Path) -> io::Result<Option<Vec<u8>>> {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
         Err(error) => Err(error),
         Ok(metadata) if !metadata.is_file() => Ok(None),
-        Ok(metadata) if metadata.len() > IGNORE_FILE_BYTES => Err(io::ErrorKind::FileTooLarge.into()),
+        Ok(metadata) if metadata.len() > IGNORE_BYTES => Err(io::ErrorKind::FileTooLarge.into()),
         Ok(_) => std::fs::read(path).map(Some),
     }
 }
@@ -188,13 +202,9 @@ impl Walk<'_> {
     fn add_rules(&mut self, directory: &mut Directory, absolute: &Path, place: &str) {
         for (name, rules) in [(GIT_IGNORE_FILE, &mut directory.git_rules), (OWN_IGNORE_FILE, &mut directory.own_rules)]
         {
-            match read_ignore_file(&absolute.join(name)) {
-                Ok(None) => {}
-                Ok(Some(file)) => *rules = rules.with(&file, place),
-                Err(error) => {
-                    let message = format!("this ignore file is not applied: {error}");
-                    self.listing.notes.push(Note { path: joined(place, name), message });
-                }
+            if let Some(file) = read_ignore_file(&absolute.join(name)).transpose() {
+                let file = file.map_err(|error| error.to_string());
+                self.listing.notes.extend(rules.add(file, place, joined(place, name)));
             }
         }
     }
@@ -250,12 +260,16 @@ impl Walk<'_> {
         if is_submodule {
             return None;
         }
-        if directory.tracked_only {
-            return self.tracked.is_above(&directory.path).then_some(directory);
+        if directory.tracked_only && !self.tracked.is_above(&directory.path) {
+            return None;
         }
+        // A revision knows no ignored directories, and what is read of both is the same.
         if filter::is_vendored(name) {
             self.listing.skip(directory.path, SkipReason::Vendored);
             return None;
+        }
+        if directory.tracked_only {
+            return Some(directory);
         }
         if let Some(reason) = other_repository(&self.root.join(&directory.path)) {
             self.listing.skip(directory.path.clone(), reason);

@@ -130,6 +130,21 @@ fn progress_counts_every_file() {
     assert_eq!(calls, (1..=50).map(|done| (done, 50)).collect::<Vec<_>>());
 }
 
+#[test]
+fn an_ending_of_several_languages_is_never_lost() {
+    let repository = Repository::plain();
+    repository
+        .write("a.inc", "<?php\nfunction f() {}\n")
+        .write("b.inc", "#include <stdio.h>\nint g(void)\n{\n  return 1;\n}\n")
+        .write("c.inc", "SRC_URI = \"file://x\"\n")
+        .write("d.m", "% adds\nfunction c = add(a, b)\nc = a + b;\nend\n");
+    let snapshot = repository.read();
+    check(&snapshot, &["a.inc", "b.inc", "c.inc", "d.m"], &[]);
+    let languages: Vec<&str> = snapshot.sources.iter().map(|it| it.language).collect();
+    assert_eq!(languages, ["PHP", "C", "Include file", "MATLAB"]);
+    assert!(functions(&snapshot).contains(&"b.inc:g 2-5".to_owned()));
+}
+
 // ---- Paths ----
 
 #[test]
@@ -301,6 +316,22 @@ fn what_git_tracks_counts_although_it_is_ignored() {
         &["deep/other.py", "deep/tracked.py", "other.py"],
         &[],
     );
+}
+
+#[test]
+fn vendored_code_that_git_tracks_is_vendored_in_both_readings() {
+    let repository = Repository::git();
+    repository
+        .write(".gitignore", "vendor/\nnode_modules/\nout/\n")
+        .write("vendor/a.py", CODE)
+        .write("out/vendor/b.py", CODE)
+        .write("out/c.py", CODE)
+        .write(".svn/d.py", CODE);
+    repository.commit();
+    let skipped = ["out/vendor: vendored", "vendor: vendored"];
+    check(&repository.read_at(Some("HEAD")), &["out/c.py"], &skipped);
+    repository.write("node_modules/untracked.py", CODE);
+    check(&repository.read(), &["out/c.py"], &skipped);
 }
 
 #[test]
@@ -522,6 +553,26 @@ fn a_tree_that_repeats_itself_without_end_is_cut_off() {
     let commit = repository.run(&["commit-tree", "-m", "bomb", &tree]);
     let snapshot = repository.read_at(Some(commit.trim()));
     assert!(snapshot.skipped.iter().any(|it| it.reason.to_string().contains("bytes of paths")));
+}
+
+#[test]
+fn a_tree_object_too_large_to_unpack_is_told() {
+    let repository = Repository::git();
+    repository.write("a.py", CODE);
+    let top = repository.commit();
+    std::fs::write(repository.beside("zeros"), vec![0; (64 << 20) + 1]).unwrap();
+    let zeros = repository.beside("zeros");
+    let arguments = ["hash-object", "-w", "-t", "tree", "--literally", zeros.to_str().unwrap()];
+    let large = repository.run(&arguments).trim().to_owned();
+    let blob = repository.run(&["rev-parse", &format!("{top}:a.py")]).trim().to_owned();
+    let listing = format!("100644 blob {blob}\ta.py\n040000 tree {large}\tlarge\n");
+    let tree = repository.run_with_input(&["mktree"], &listing).trim().to_owned();
+    let commit = repository.run(&["commit-tree", "-m", "large", &tree]);
+    check(
+        &repository.read_at(Some(commit.trim())),
+        &["a.py"],
+        &["large: oversized: 67108865 bytes, more than the limit of 67108864"],
+    );
 }
 
 // ---- Errors ----

@@ -3,7 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::repository::{Repository, paths, read_at, write_at};
+use crate::repository::{Repository, functions, paths, read_at, write_at};
 
 /// A name that some program would trip over.
 fn name() -> impl Strategy<Value = String> {
@@ -89,6 +89,13 @@ fn source_path() -> impl Strategy<Value = String> {
         .prop_map(|(names, file)| names.into_iter().chain([file]).collect::<Vec<_>>().join("/"))
 }
 
+/// A path with directories that are not everyone's.
+fn checkout_path() -> impl Strategy<Value = String> {
+    let directory = prop_oneof![4 => "[a-c]", 1 => Just("vendor".to_owned()), 1 => Just(".hg".to_owned())];
+    (vec(directory, 0..4), "[a-c](\\.min)?\\.(py|css)")
+        .prop_map(|(names, file)| names.into_iter().chain([file]).collect::<Vec<_>>().join("/"))
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -143,5 +150,25 @@ proptest! {
         expected.dedup();
         let snapshot = read_at(&repository.root, None).unwrap();
         prop_assert_eq!(paths(&snapshot), expected);
+    }
+
+    #[test]
+    fn a_clean_checkout_is_read_as_its_commit_is(
+        files in vec(checkout_path(), 1..12),
+        ignore_files in vec((ignore_file(), any::<bool>()), 0..4),
+    ) {
+        let repository = Repository::git();
+        for ((path, text), is_own) in &ignore_files {
+            let path = if *is_own { path.replace(".gitignore", ".sightlineignore") } else { path.clone() };
+            put(&repository, &path, &Thing::File(text.clone().into_bytes()));
+        }
+        for path in &files {
+            put(&repository, path, &Thing::File(b"def f():\n    pass\n".to_vec()));
+        }
+        repository.commit();
+        let (checkout, commit) = (repository.read(), repository.read_at(Some("HEAD")));
+        prop_assert_eq!(paths(&checkout), paths(&commit));
+        prop_assert_eq!(functions(&checkout), functions(&commit));
+        prop_assert_eq!(checkout.skipped, commit.skipped);
     }
 }
