@@ -29,7 +29,7 @@ if [ "${1:-}" != --after-tests ]; then
     cargo test --release --locked
 fi
 
-step "clippy"
+step "clippy, over the tests and benches too"
 cargo clippy --release --locked --all-targets -- -D warnings
 
 step "documentation"
@@ -37,9 +37,6 @@ RUSTDOCFLAGS="-D warnings" cargo doc --release --locked --no-deps --document-pri
 
 step "without default features"
 cargo clippy --release --locked --no-default-features -- -D warnings
-
-step "benches compile"
-cargo bench --locked --no-run
 
 step "licences, bans, sources"
 cargo_deny --offline check licenses bans sources

@@ -44,6 +44,7 @@ pub struct Grammar {
     pub rescues: &'static [Rescue],
 }
 
+#[cfg_attr(not(feature = "heavy-grammars"), expect(dead_code, reason = "some of it serves the heavy grammars alone"))]
 impl Grammar {
     pub(super) fn new(language: LanguageFn, query_text: &'static str) -> Self {
         Grammar {
