@@ -7,7 +7,6 @@ pub mod language;
 pub mod parse;
 
 mod budget;
-#[cfg_attr(not(feature = "heavy-grammars"), expect(dead_code, reason = "some of it serves the heavy grammars alone"))]
 mod directives;
 mod filter;
 mod git;
