@@ -39,6 +39,8 @@ step "without default features"
 cargo clippy --release --locked --no-default-features -- -D warnings
 
 step "licences, bans, sources"
+# The crates of other platforms are looked at too, and so have to be here.
+cargo fetch --quiet --locked
 cargo_deny --offline check licenses bans sources
 if cargo_deny fetch db 2>/dev/null; then
     step "advisories"

@@ -100,11 +100,18 @@ fn read_text(source: &Path) -> Result<String, Failure> {
             MAX_BYTES >> 20
         )));
     }
-    let text = String::from_utf8_lossy(&bytes);
-    if matches!(text, std::borrow::Cow::Owned(_)) {
+    let (text, is_damaged) = decoded(&bytes);
+    if is_damaged {
         terminal::warning(&format!("the issue `{}` is not UTF-8; what is not was replaced", source.display()));
     }
-    Ok(text.trim_start_matches('\u{feff}').replace("\r\n", "\n"))
+    Ok(text)
+}
+
+/// The text of an issue, and whether parts of it were no text: UTF-8, or UTF-16 with the byte order mark that some shells
+/// write.
+fn decoded(bytes: &[u8]) -> (String, bool) {
+    let (text, _, is_damaged) = encoding_rs::UTF_8.decode(bytes);
+    (text.replace("\r\n", "\n"), is_damaged)
 }
 
 /// The title is the first line that holds something, without the marks of a Markdown heading; the rest is the body.
@@ -178,6 +185,14 @@ mod tests {
     #[track_caller]
     fn check(text: &str, title: &str, body: &str) {
         assert_eq!(split(text), (title.to_owned(), body.to_owned()));
+    }
+
+    #[test]
+    fn a_byte_order_mark_says_how_the_text_is_written() {
+        assert_eq!(decoded("\u{feff}T\r\nb".as_bytes()), ("T\nb".to_owned(), false));
+        assert_eq!(decoded(b"\xff\xfeT\0\r\0\n\0b\0"), ("T\nb".to_owned(), false));
+        assert_eq!(decoded(b"\xfe\xff\0T"), ("T".to_owned(), false));
+        assert_eq!(decoded(b"T\xff"), ("T\u{fffd}".to_owned(), true));
     }
 
     #[test]
