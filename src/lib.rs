@@ -5,6 +5,7 @@
 pub mod cli;
 pub mod config;
 pub mod encoder;
+pub mod fsio;
 pub mod imaging;
 pub mod index;
 pub mod retriever;

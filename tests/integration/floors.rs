@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 /// Floor by module. Modules of one floor are blind to each other.
 const FLOORS: &[(&str, u8)] = &[
+    ("fsio", 0),
     ("types", 0),
     ("vector", 0),
     ("imaging", 1),
