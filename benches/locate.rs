@@ -31,11 +31,11 @@ fn main() -> anyhow::Result<()> {
     describe(&snapshot);
     println!("{:>8.0} ms  snapshot and candidates", milliseconds(median(|| read().map(drop))?));
     let build = median(|| {
-        drop(Localizer::new(&snapshot, None, &settings.ranking));
+        drop(Localizer::new(&snapshot, None, &settings.ranking).expect("in memory"));
         Ok::<_, anyhow::Error>(())
     })?;
     println!("{:>8.0} ms  BM25 index", milliseconds(build));
-    let localizer = Localizer::new(&snapshot, None, &settings.ranking);
+    let localizer = Localizer::new(&snapshot, None, &settings.ranking).expect("in memory");
     for retriever in [RetrieverKind::Bm25, RetrieverKind::Hybrid] {
         let request = request(retriever, 0);
         let query = median(|| localizer.locate(&issue, &request, &|_, _| ()).map(drop))?;
@@ -47,7 +47,7 @@ fn main() -> anyhow::Result<()> {
     let start = Instant::now();
     let snapshot = snapshot::read(small.path(), None, &options, &|_, _| ())?;
     let encoder = encoder::bundled()?;
-    let localizer = Localizer::new(&snapshot, Some(&encoder as &dyn Encoder), &settings.ranking);
+    let localizer = Localizer::new(&snapshot, Some(&encoder as &dyn Encoder), &settings.ranking).expect("in memory");
     let answer = localizer.locate(&issue, &request(RetrieverKind::Hybrid, settings.locate.rerank), &|_, _| ())?;
     let total = start.elapsed();
     describe(&snapshot);
@@ -62,7 +62,7 @@ fn request(retriever: RetrieverKind, rerank: usize) -> Request {
 
 fn describe(snapshot: &Snapshot) {
     let files = snapshot.candidates.iter().filter(|it| it.level == Level::File).count();
-    let bytes: usize = snapshot.sources.iter().map(|it| it.content.len()).sum();
+    let bytes: usize = snapshot.sources.iter().map(|it| it.bytes).sum();
     let functions = snapshot.candidates.len() - files;
     println!("size       {files} files, {functions} functions, {:.1} MB", bytes as f64 / 1e6);
 }

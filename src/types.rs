@@ -3,7 +3,7 @@
 //! Knows nothing of files on disk, git, models or the wire; serialised shapes are made at the edge (`cli`).
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// What a candidate is: a whole source file, or one function or method in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -29,14 +29,10 @@ pub struct Lines {
     pub end: u32,
 }
 
-/// A decoded source file of a snapshot.
+/// The decoded text of a source file, with its lines.
 #[derive(Debug)]
-pub struct Source {
-    /// Repository-relative, `/` between components, no leading `./`.
-    pub path: Arc<str>,
-    /// Name of the language, a row of `snapshot::language`.
-    pub language: &'static str,
-    /// Decoded text: UTF-8, no byte order mark, `\n` line ends. For a notebook: its code cells.
+pub struct Text {
+    /// UTF-8, no byte order mark, `\n` line ends. For a notebook: its code cells.
     pub content: Arc<str>,
     /// Byte offset in `content` at which each line begins.
     line_starts: Vec<u32>,
@@ -44,24 +40,24 @@ pub struct Source {
     disk_lines: Option<Vec<u32>>,
 }
 
-impl Source {
-    /// A source whose content lines are the lines of the file on disk.
-    pub fn new(path: impl Into<Arc<str>>, language: &'static str, content: impl Into<Arc<str>>) -> Self {
+impl Text {
+    /// A text whose lines are the lines of the file on disk.
+    pub fn new(content: impl Into<Arc<str>>) -> Self {
         let content = content.into();
         let line_starts = std::iter::once(0)
             .chain(content.bytes().enumerate().filter(|&(_, byte)| byte == b'\n').map(|(at, _)| at as u32 + 1))
             .collect();
-        Source { path: path.into(), language, content, line_starts, disk_lines: None }
+        Text { content, line_starts, disk_lines: None }
     }
 
-    /// A source extracted from a larger file; `disk_lines[i]` is the line on disk of content line `i` (0-based).
-    pub fn extracted(
-        path: impl Into<Arc<str>>,
-        language: &'static str,
-        content: impl Into<Arc<str>>,
-        disk_lines: Vec<u32>,
-    ) -> Self {
-        Source { disk_lines: Some(disk_lines), ..Source::new(path, language, content) }
+    /// A text extracted from a larger file; `disk_lines[i]` is the line on disk of content line `i` (0-based).
+    pub fn extracted(content: impl Into<Arc<str>>, disk_lines: Vec<u32>) -> Self {
+        Text { disk_lines: Some(disk_lines), ..Text::new(content) }
+    }
+
+    /// What [`Self::extracted`] was given.
+    pub fn disk_lines(&self) -> Option<&[u32]> {
+        self.disk_lines.as_deref()
     }
 
     /// The line on disk (1-based) that holds the byte at `offset` of the content.
@@ -81,6 +77,72 @@ impl Source {
     }
 }
 
+/// Where texts are that are not in memory.
+pub trait TextStore: std::fmt::Debug + Send + Sync {
+    /// The text of the source with this number.
+    ///
+    /// # Errors
+    /// When it can't be had as it was put there.
+    fn text(&self, number: u32) -> Result<Text, TextError>;
+}
+
+/// Why a text can't be had: a line that names the thing, the cause and the remedy.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct TextError(pub String);
+
+/// A source file of a snapshot.
+#[derive(Debug)]
+pub struct Source {
+    /// Repository-relative, `/` between components, no leading `./`.
+    pub path: Arc<str>,
+    /// Name of the language, a row of `snapshot::language`.
+    pub language: Arc<str>,
+    /// Bytes of the content, and its lines.
+    pub bytes: usize,
+    pub lines: Lines,
+    text: OnceLock<Text>,
+    /// Where the text is until it is asked for.
+    stored: Option<(Arc<dyn TextStore>, u32)>,
+}
+
+impl Source {
+    /// A source whose text is in memory.
+    pub fn new(path: impl Into<Arc<str>>, language: impl Into<Arc<str>>, text: Text) -> Self {
+        let (bytes, lines) = (text.content.len(), text.lines_of(0..text.content.len()));
+        Source { path: path.into(), language: language.into(), bytes, lines, text: text.into(), stored: None }
+    }
+
+    /// A source with `bytes` of content that `store` has under `number`.
+    pub fn stored(
+        path: Arc<str>,
+        language: Arc<str>,
+        (bytes, lines): (usize, Lines),
+        stored: (Arc<dyn TextStore>, u32),
+    ) -> Self {
+        Source { path, language, bytes, lines, text: OnceLock::new(), stored: Some(stored) }
+    }
+
+    /// The text, read when first asked for.
+    ///
+    /// # Errors
+    /// When it is not in memory and can't be read, or is not as long as it was.
+    pub fn text(&self) -> Result<&Text, TextError> {
+        if let Some(text) = self.text.get() {
+            return Ok(text);
+        }
+        let lost = || {
+            TextError(format!("the text of `{}` is not what was indexed; `sightline index` reads it again", self.path))
+        };
+        let (store, number) = self.stored.as_ref().ok_or_else(lost)?;
+        let text = store.text(*number)?;
+        if text.content.len() != self.bytes {
+            return Err(lost());
+        }
+        Ok(self.text.get_or_init(|| text))
+    }
+}
+
 /// Something that can be the answer: a file (`File: path`) or a function (`Function: path:name`) of a snapshot.
 #[derive(Debug, Clone)]
 pub struct Candidate {
@@ -88,7 +150,7 @@ pub struct Candidate {
     pub source: Arc<Source>,
     /// Qualified name of a function (`Outer.Inner.name`); `None` for a file.
     pub name: Option<Arc<str>>,
-    /// Byte range in `source.content`, on character boundaries.
+    /// Byte range in the content of `source`, on character boundaries.
     pub range: Range<usize>,
     pub lines: Lines,
 }
@@ -96,14 +158,12 @@ pub struct Candidate {
 impl Candidate {
     /// The whole of a file.
     pub fn file(source: Arc<Source>) -> Self {
-        let range = 0..source.content.len();
-        let lines = source.lines_of(range.clone());
+        let (range, lines) = (0..source.bytes, source.lines);
         Candidate { level: Level::File, source, name: None, range, lines }
     }
 
     /// A function of a file.
-    pub fn function(source: Arc<Source>, name: impl Into<Arc<str>>, range: Range<usize>) -> Self {
-        let lines = source.lines_of(range.clone());
+    pub fn function(source: Arc<Source>, name: impl Into<Arc<str>>, range: Range<usize>, lines: Lines) -> Self {
         Candidate { level: Level::Function, source, name: Some(name.into()), range, lines }
     }
 
@@ -112,8 +172,17 @@ impl Candidate {
     }
 
     /// The candidate's source text, without the header.
-    pub fn body(&self) -> &str {
-        &self.source.content[self.range.clone()]
+    ///
+    /// # Errors
+    /// When the text of its source can't be had.
+    pub fn body(&self) -> Result<&str, TextError> {
+        let content = &self.source.text()?.content;
+        content.get(self.range.clone()).ok_or_else(|| {
+            TextError(format!(
+                "`{}` is not in the text that was indexed; `sightline index` reads it again",
+                self.header()
+            ))
+        })
     }
 
     /// First line of the candidate's string: `File: <path>` or `Function: <path>:<qualified name>`.

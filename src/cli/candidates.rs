@@ -58,7 +58,7 @@ fn list(page: &mut Page<impl Write>, snapshot: &Snapshot) -> io::Result<()> {
     for candidate in &snapshot.candidates {
         let (path, lines) = (candidate.path(), candidate.lines);
         match &candidate.name {
-            None => page.line(&[(PATH, path), (PLAIN, "  "), (DIM, candidate.source.language)])?,
+            None => page.line(&[(PATH, path), (PLAIN, "  "), (DIM, &candidate.source.language)])?,
             Some(name) => {
                 let (place, end) = (format!("  {path}:{}  ", lines.start), format!("to {}", lines.end));
                 page.line(&[(PLAIN, &place), (NAME, name), (PLAIN, "  "), (DIM, &end)])?;
@@ -81,11 +81,18 @@ mod tests {
     use super::super::terminal::tests::{HOSTILE, check_harmless};
     use super::*;
     use crate::snapshot::{Note, SkipReason, Skipped};
-    use crate::types::{Candidate, Source};
+    use crate::types::{Candidate, Lines, Source, Text};
 
     #[test]
     fn no_text_of_a_repository_reaches_the_terminal_raw() {
-        let named = |path: &str, name: &str| Candidate::function(Arc::new(Source::new(path, "Text", "")), name, 0..0);
+        let named = |path: &str, name: &str| {
+            Candidate::function(
+                Arc::new(Source::new(path, "Text", Text::new(""))),
+                name,
+                0..0,
+                Lines { start: 1, end: 1 },
+            )
+        };
         let skip = |path: &str, marker: &str| Skipped {
             path: path.into(),
             reason: SkipReason::Generated { marker: marker.into() },
@@ -93,7 +100,7 @@ mod tests {
         let note = |path: &str, message: &str| Note { path: path.into(), message: message.into() };
         let only = |snapshot: Snapshot| check_harmless(|page| list(page, &snapshot));
         let candidates = |it| Snapshot { candidates: vec![it], ..Snapshot::default() };
-        only(candidates(Candidate::file(Arc::new(Source::new(HOSTILE, "Text", "")))));
+        only(candidates(Candidate::file(Arc::new(Source::new(HOSTILE, "Text", Text::new(""))))));
         only(candidates(named(HOSTILE, "f")));
         only(candidates(named("p", HOSTILE)));
         only(Snapshot { skipped: vec![skip(HOSTILE, "m"), skip("p", HOSTILE)], ..Snapshot::default() });

@@ -48,7 +48,7 @@ pub enum CandidateLine<'a> {
 
 impl<'a> CandidateLine<'a> {
     pub fn candidate(candidate: &'a Candidate) -> Self {
-        let (path, language) = (candidate.path(), candidate.source.language);
+        let (path, language) = (candidate.path(), &*candidate.source.language);
         let (start_line, end_line) = (candidate.lines.start, candidate.lines.end);
         match &candidate.name {
             None => CandidateLine::File { path, start_line, end_line, language },
@@ -186,7 +186,7 @@ pub fn file_hits(answer: &Answer, explain: bool) -> Vec<FileHit<'_>> {
     let hits = ranked.map(|(rank, hit)| FileHit {
         rank,
         path: hit.candidate.path(),
-        language: hit.candidate.source.language,
+        language: &hit.candidate.source.language,
         score: hit.score,
         scores: scores(hit, explain),
         lines: lines(hit),
@@ -203,7 +203,7 @@ pub fn function_hits(answer: &Answer, explain: bool) -> Vec<FunctionHit<'_>> {
         function: hit.candidate.name.as_deref().unwrap_or_default(),
         start_line: hit.candidate.lines.start,
         end_line: hit.candidate.lines.end,
-        language: hit.candidate.source.language,
+        language: &hit.candidate.source.language,
         score: hit.score,
         scores: scores(hit, explain),
         lines: lines(hit),

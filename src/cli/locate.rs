@@ -78,6 +78,7 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
     let encoder = encoder?;
     let encoder = encoder.as_ref().map(|it| it as &dyn Encoder);
     let (localizer, index_time) = timed(|| Localizer::new(&snapshot, encoder, &settings.ranking));
+    let localizer = localizer?;
     let answer = {
         let bar = progress::Bar::new("embedding", "windows");
         localizer.locate(&issue.report, &request, &|done, total| bar.at(done, total))?
@@ -356,15 +357,15 @@ mod tests {
     use super::*;
     use crate::retriever::MatchedLine;
     use crate::retriever::ranker::Parts;
-    use crate::types::{Candidate, Source};
+    use crate::types::{Candidate, Lines, Source, Text};
 
     #[test]
     fn no_text_of_a_repository_reaches_the_terminal_raw() {
         for hostile in 0..4 {
             let text = |at| if at == hostile { HOSTILE } else { "plain" };
-            let source = Arc::new(Source::new(text(0), "Text", ""));
+            let source = Arc::new(Source::new(text(0), "Text", Text::new("")));
             let hit = Hit {
-                candidate: Candidate::function(source, text(1), 0..0),
+                candidate: Candidate::function(source, text(1), 0..0, Lines { start: 1, end: 1 }),
                 score: 1.0,
                 parts: Parts { lexical: 1.0, ..Parts::default() },
                 terms: vec![(text(2).to_owned(), 1.0)],
@@ -377,7 +378,12 @@ mod tests {
     #[test]
     fn a_long_row_leaves_the_columns_of_the_others_alone() {
         let hit = |path: &str, name: &str| Hit {
-            candidate: Candidate::function(Arc::new(Source::new(path, "Text", "")), name, 0..0),
+            candidate: Candidate::function(
+                Arc::new(Source::new(path, "Text", Text::new(""))),
+                name,
+                0..0,
+                Lines { start: 1, end: 1 },
+            ),
             score: 1.0,
             parts: Parts::default(),
             terms: Vec::new(),
@@ -394,7 +400,7 @@ mod tests {
     #[test]
     fn terms_that_had_no_part_in_a_score_are_not_shown() {
         let hit = Hit {
-            candidate: Candidate::file(Arc::new(Source::new("a.c", "C", ""))),
+            candidate: Candidate::file(Arc::new(Source::new("a.c", "C", Text::new("")))),
             score: 1.0,
             parts: Parts { dense: 1.0, ..Parts::default() },
             terms: vec![("word".to_owned(), 1.0)],

@@ -13,7 +13,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::tokens;
-use crate::types::{Candidate, Level};
+use crate::types::{Candidate, Level, TextError};
 
 /// Number of fields of a document.
 pub const FIELDS: usize = 3;
@@ -81,9 +81,11 @@ struct Posting {
 
 impl LexicalIndex {
     /// Indexes candidates, in parallel over files. A file's functions follow it in `candidates`.
-    pub fn build(candidates: &[Candidate]) -> Self {
-        let counted: Vec<CountedFile> =
-            groups(candidates).into_par_iter().map(|group| CountedFile::of(candidates, group)).collect();
+    pub fn build(candidates: &[Candidate]) -> Result<Self, TextError> {
+        let counted: Vec<CountedFile> = groups(candidates)
+            .into_par_iter()
+            .map(|group| CountedFile::of(candidates, group))
+            .collect::<Result<_, _>>()?;
         let mut index =
             LexicalIndex { vocabulary: HashMap::new(), files: LevelIndex::default(), functions: LevelIndex::default() };
         for file in counted {
@@ -92,7 +94,7 @@ impl LexicalIndex {
         for level in [&mut index.files, &mut index.functions] {
             level.averages = level.average_lengths();
         }
-        index
+        Ok(index)
     }
 
     fn add(&mut self, candidates: &[Candidate], file: CountedFile) {
@@ -259,8 +261,8 @@ struct CountedDocument {
 }
 
 impl CountedFile {
-    fn of(candidates: &[Candidate], group: Range<usize>) -> Self {
-        let content = &candidates[group.start].source.content;
+    fn of(candidates: &[Candidate], group: Range<usize>) -> Result<Self, TextError> {
+        let content = &candidates[group.start].source.text()?.content;
         let mut lexicon = Lexicon::default();
         let words: Vec<(usize, u32)> =
             tokens::words(content).map(|it| (it.start, lexicon.word(&content[it.range()]))).collect();
@@ -285,7 +287,7 @@ impl CountedFile {
                 CountedDocument { candidate, lengths, counts }
             })
             .collect();
-        CountedFile { terms: lexicon.terms, documents }
+        Ok(CountedFile { terms: lexicon.terms, documents })
     }
 }
 
@@ -368,10 +370,13 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::types::Source;
+    use crate::types::{Lines, Source, Text};
 
     fn candidates(files: &[(&str, &str)]) -> Vec<Candidate> {
-        files.iter().map(|(path, text)| Candidate::file(Arc::new(Source::new(*path, "Text", *text)))).collect()
+        files
+            .iter()
+            .map(|(path, text)| Candidate::file(Arc::new(Source::new(*path, "Text", Text::new(*text)))))
+            .collect()
     }
 
     fn query(terms: &[&str]) -> Vec<QueryTerm> {
@@ -394,7 +399,8 @@ mod tests {
     /// tf = 2 / (0.25 + 0.75 * 2/3) = 2.666667 and 2.2 * tf / (1.2 + tf) = 1.517241, times idf = 1.051672.
     #[test]
     fn plain_bm25_is_what_the_formula_gives() {
-        let index = LexicalIndex::build(&candidates(&[("a", "red red"), ("b", "blue green blue blue")]));
+        let index =
+            LexicalIndex::build(&candidates(&[("a", "red red"), ("b", "blue green blue blue")])).expect("in memory");
         check(&index.scores(Level::File, &query(&["red"]), &plain()), &[1.051_672, 0.0]);
     }
 
@@ -403,14 +409,14 @@ mod tests {
     /// idf = ln(1.2) = 0.182322; scores 0.182322 * 2.2 * 3 / 4.2 = 0.286505 and 0.182322 * 2.2 * 0.8 / 2 = 0.160443.
     #[test]
     fn fields_are_weighed_and_normalised_apart() {
-        let index = LexicalIndex::build(&candidates(&[("red", "blue"), ("b", "red blue")]));
+        let index = LexicalIndex::build(&candidates(&[("red", "blue"), ("b", "red blue")])).expect("in memory");
         let scheme = Scheme { k1: 1.2, weights: [1.0, 3.0, 0.0], lengths: LengthNorm::Fields { b: [0.75, 0.3, 0.3] } };
         check(&index.scores(Level::File, &query(&["red"]), &scheme), &[0.286_505, 0.160_443]);
     }
 
     #[test]
     fn an_explanation_adds_up_to_the_score() {
-        let index = LexicalIndex::build(&candidates(&[("a", "red blue red"), ("b", "blue green")]));
+        let index = LexicalIndex::build(&candidates(&[("a", "red blue red"), ("b", "blue green")])).expect("in memory");
         let terms = query(&["red", "blue", "absent"]);
         let scores = index.scores(Level::File, &terms, &plain());
         let parts = index.explain(Level::File, 0, &terms, &plain());
@@ -420,22 +426,22 @@ mod tests {
 
     #[test]
     fn nothing_is_divided_by_zero() {
-        let empty = LexicalIndex::build(&[]);
+        let empty = LexicalIndex::build(&[]).expect("in memory");
         assert!(empty.scores(Level::File, &query(&["red"]), &plain()).is_empty());
-        let blank = LexicalIndex::build(&candidates(&[("", ""), ("", "")]));
+        let blank = LexicalIndex::build(&candidates(&[("", ""), ("", "")])).expect("in memory");
         check(&blank.scores(Level::Function, &query(&["red"]), &plain()), &[]);
         check(&blank.scores(Level::File, &query(&["red"]), &plain()), &[0.0, 0.0]);
     }
 
     #[test]
     fn functions_are_counted_from_their_own_lines() {
-        let source = Arc::new(Source::new("m.py", "Python", "def red(): pass\ndef other(): red()\n"));
+        let source = Arc::new(Source::new("m.py", "Python", Text::new("def red(): pass\ndef other(): red()\n")));
         let all = [
             Candidate::file(source.clone()),
-            Candidate::function(source.clone(), "red", 0..15),
-            Candidate::function(source, "other", 16..34),
+            Candidate::function(source.clone(), "red", 0..15, Lines { start: 1, end: 1 }),
+            Candidate::function(source, "other", 16..34, Lines { start: 1, end: 1 }),
         ];
-        let index = LexicalIndex::build(&all);
+        let index = LexicalIndex::build(&all).expect("in memory");
         assert_eq!(index.documents(Level::Function), [1, 2]);
         let names = Scheme { weights: [0.0, 0.0, 1.0], ..plain() };
         let scores = index.scores(Level::Function, &query(&["red"]), &names);

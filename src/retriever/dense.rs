@@ -6,7 +6,7 @@ use crate::encoder::{Encoder, EncoderError, Window};
 use crate::types::{Candidate, IssueReport};
 use crate::vector;
 
-use super::{Embedded, QueryUse};
+use super::{Embedded, QueryUse, RetrieverError};
 
 /// Hears how many windows are embedded and how many there are to embed.
 pub type Progress<'a> = &'a (dyn Fn(usize, usize) + Sync);
@@ -42,16 +42,16 @@ impl<'a> Scorer<'a> {
         candidates: &[Candidate],
         chosen: &[usize],
         worth: Option<&(dyn Fn(&str) -> f32 + Sync)>,
-    ) -> Result<Vec<(usize, f32)>, EncoderError> {
+    ) -> Result<Vec<(usize, f32)>, RetrieverError> {
         let windows_of = |&at: &usize| {
-            let body = candidates[at].body();
+            let body = candidates[at].body()?;
             let windows = self.encoder.windows(&candidates[at].header(), body)?;
             Ok(match worth {
                 Some(worth) if windows.len() > MOST_WINDOWS => most_telling(windows, body, worth),
                 _ => windows,
             })
         };
-        let windows: Vec<Vec<Window>> = chosen.par_iter().map(windows_of).collect::<Result<_, EncoderError>>()?;
+        let windows: Vec<Vec<Window>> = chosen.par_iter().map(windows_of).collect::<Result<_, RetrieverError>>()?;
         let flat: Vec<&Window> = windows.iter().flatten().collect();
         let vectors = self.encoder.embed(&flat, self.progress)?;
         self.embedded.candidates += chosen.len();
@@ -93,13 +93,14 @@ mod tests {
 
     use super::super::tests::StandIn;
     use super::*;
-    use crate::types::Source;
+    use crate::types::{Source, Text};
 
     /// The similarity of a text, of which each line is a window, and the lines that were embedded for it.
     #[track_caller]
     fn check(text: &str, worth: Option<fn(&str) -> f32>, similarity: f32, lines: &[u32]) {
         let encoder = StandIn::new();
-        let candidates = ["ignored", text].map(|text| Candidate::file(Arc::new(Source::new("file", "Text", text))));
+        let candidates =
+            ["ignored", text].map(|text| Candidate::file(Arc::new(Source::new("file", "Text", Text::new(text)))));
         let mut scorer = Scorer::new(&encoder, &IssueReport::default(), &|_, _| ()).expect("the stand-in never fails");
         let worth = worth.as_ref().map(|it| it as &(dyn Fn(&str) -> f32 + Sync));
         let found = scorer.similarities(&candidates, &[1], worth).expect("the stand-in never fails");
@@ -132,8 +133,8 @@ mod tests {
     #[test]
     fn each_candidate_has_the_windows_that_are_its_own() {
         let encoder = StandIn::new();
-        let candidates =
-            ["s10\ns20", "s30", "s50\ns40"].map(|text| Candidate::file(Arc::new(Source::new("file", "Text", text))));
+        let candidates = ["s10\ns20", "s30", "s50\ns40"]
+            .map(|text| Candidate::file(Arc::new(Source::new("file", "Text", Text::new(text)))));
         let mut scorer = Scorer::new(&encoder, &IssueReport::default(), &|_, _| ()).expect("the stand-in never fails");
         let found = scorer.similarities(&candidates, &[2, 0, 1], None).expect("the stand-in never fails");
         assert_eq!(found, [(2, 0.5), (0, 0.2), (1, 0.3)]);

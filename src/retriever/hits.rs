@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::index::lexical::{LexicalIndex, QueryTerm, Scheme};
 use crate::index::tokens;
-use crate::types::{Candidate, Level};
+use crate::types::{Candidate, Level, TextError};
 
 use super::ranker::Parts;
 
@@ -51,29 +51,33 @@ impl<'a> Shower<'a> {
     }
 
     /// The candidate at a position of the list as a result.
-    pub fn hit(&self, candidates: &[Candidate], at: usize, parts: Parts) -> Hit {
+    ///
+    /// # Errors
+    /// When its text can't be had.
+    pub fn hit(&self, candidates: &[Candidate], at: usize, parts: Parts) -> Result<Hit, TextError> {
         let candidate = candidates[at].clone();
         let document = self.index.documents(self.level).partition_point(|&it| it < at);
         let by_term = self.index.explain(self.level, document, self.terms, &self.scheme);
         let terms = by_term.into_iter().take(SHOWN_TERMS).map(|(term, score)| (term.to_owned(), score)).collect();
-        Hit { score: parts.score(), parts, terms, lines: self.lines(&candidate), candidate }
+        Ok(Hit { score: parts.score(), parts, terms, lines: self.lines(&candidate)?, candidate })
     }
 
-    fn lines(&self, candidate: &Candidate) -> Vec<MatchedLine> {
+    fn lines(&self, candidate: &Candidate) -> Result<Vec<MatchedLine>, TextError> {
+        let (text, body) = (candidate.source.text()?, candidate.body()?);
         let mut offset = candidate.range.start;
         let mut scored: Vec<(f32, usize, &str)> = Vec::new();
-        for line in candidate.body().split_inclusive('\n') {
+        for line in body.split_inclusive('\n') {
             scored.push((self.worths.of(line), offset, line));
             offset += line.len();
         }
         scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let least = scored.first().map_or(0.0, |best| best.0 * SHOWN_SHARE);
         let shown = scored.into_iter().take(SHOWN_LINES).filter(|it| it.0 > 0.0 && it.0 >= least);
-        let matched = |(_, offset, text): (f32, usize, &str)| MatchedLine {
-            line: candidate.source.line_at(offset),
-            text: shown_text(text.trim()),
+        let matched = |(_, offset, line): (f32, usize, &str)| MatchedLine {
+            line: text.line_at(offset),
+            text: shown_text(line.trim()),
         };
-        shown.map(matched).collect()
+        Ok(shown.map(matched).collect())
     }
 }
 
@@ -116,21 +120,22 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::types::Source;
+    use crate::types::{Source, Text};
 
     /// Lines shown of a file, by number, for a query of words that stand in it.
     #[track_caller]
     fn check(text: &str, query: &[&str], expected: &[u32]) {
-        let other = Source::new("other", "Text", "common");
-        let candidates = [Source::new("file", "Text", text), other].map(|it| Candidate::file(Arc::new(it)));
-        let index = LexicalIndex::build(&candidates);
+        let other = Source::new("other", "Text", Text::new("common"));
+        let candidates = [Source::new("file", "Text", Text::new(text)), other].map(|it| Candidate::file(Arc::new(it)));
+        let index = LexicalIndex::build(&candidates).expect("in memory");
         let terms: Vec<QueryTerm> = query.iter().map(|it| QueryTerm { text: (*it).into(), weight: 1.0 }).collect();
         let scheme = Scheme {
             k1: 1.2,
             weights: [1.0, 0.0, 0.0],
             lengths: crate::index::lexical::LengthNorm::Joined { b: 0.75 },
         };
-        let hit = Shower::new(&index, Level::File, &terms, scheme).hit(&candidates, 0, Parts::default());
+        let hit =
+            Shower::new(&index, Level::File, &terms, scheme).hit(&candidates, 0, Parts::default()).expect("in memory");
         assert_eq!(hit.lines.iter().map(|it| it.line).collect::<Vec<_>>(), expected, "{text}");
     }
 

@@ -158,7 +158,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::types::Source;
+    use crate::types::{Lines, Source, Text};
 
     /// Strengths of `path` or `path:function` candidates under an issue body.
     #[track_caller]
@@ -167,8 +167,12 @@ mod tests {
             .iter()
             .map(|(candidate, _)| {
                 let (path, function) = candidate.split_once(':').unwrap_or((candidate, ""));
-                let source = Arc::new(Source::new(path, "Text", ""));
-                if function.is_empty() { Candidate::file(source) } else { Candidate::function(source, function, 0..0) }
+                let source = Arc::new(Source::new(path, "Text", Text::new("")));
+                if function.is_empty() {
+                    Candidate::file(source)
+                } else {
+                    Candidate::function(source, function, 0..0, Lines { start: 1, end: 1 })
+                }
             })
             .collect();
         let report = IssueReport { body: body.into(), ..IssueReport::default() };

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use crate::encoder::{Encoder, EncoderError};
 use crate::index::lexical::{LexicalIndex, QueryTerm, Scheme};
 use crate::snapshot::Snapshot;
-use crate::types::{Candidate, IssueReport, Level};
+use crate::types::{Candidate, IssueReport, Level, TextError};
 
 pub use hits::{Hit, MatchedLine};
 use hits::{Shower, TermWorths};
@@ -119,6 +119,9 @@ pub enum RetrieverError {
     /// Its own message says all there is to say.
     #[error(transparent)]
     Encoder(#[from] EncoderError),
+    /// So does its.
+    #[error(transparent)]
+    Text(#[from] TextError),
     #[error(
         "the retriever `{retriever}` needs an encoder, and none is loaded: use `bm25`, or build with the feature `bundled-models`"
     )]
@@ -135,9 +138,16 @@ pub struct Localizer<'a> {
 
 impl<'a> Localizer<'a> {
     /// Indexes a snapshot's candidates.
-    pub fn new(snapshot: &'a Snapshot, encoder: Option<&'a dyn Encoder>, weights: &'a Weights) -> Self {
+    ///
+    /// # Errors
+    /// When a text can't be had.
+    pub fn new(
+        snapshot: &'a Snapshot,
+        encoder: Option<&'a dyn Encoder>,
+        weights: &'a Weights,
+    ) -> Result<Self, RetrieverError> {
         let candidates = snapshot.candidates.as_slice();
-        Localizer { candidates, index: LexicalIndex::build(candidates), encoder, weights }
+        Ok(Localizer { candidates, index: LexicalIndex::build(candidates)?, encoder, weights })
     }
 
     /// Ranks the snapshot's candidates for an issue. `progress` hears of windows embedded and windows to embed.
@@ -151,13 +161,13 @@ impl<'a> Localizer<'a> {
         progress: dense::Progress,
     ) -> Result<Answer, RetrieverError> {
         match request.retriever {
-            RetrieverKind::Bm25 => Ok(self.bm25(report, request)),
+            RetrieverKind::Bm25 => self.bm25(report, request),
             RetrieverKind::Dense => self.dense(report, request, progress),
             RetrieverKind::Hybrid => self.hybrid(report, request, progress),
         }
     }
 
-    fn bm25(&self, report: &IssueReport, request: &Request) -> Answer {
+    fn bm25(&self, report: &IssueReport, request: &Request) -> Result<Answer, RetrieverError> {
         let start = Instant::now();
         let terms = query::all_terms(report);
         let mut parts = vec![Parts::default(); self.candidates.len()];
@@ -171,8 +181,8 @@ impl<'a> Localizer<'a> {
         }
         let mut answer = Answer { lexical_time: start.elapsed(), ..Answer::default() };
         let scheme = |level| self.weights.plain_scheme(level);
-        self.fill(&mut answer, &Ranking { ordered, parts, terms, scheme: &scheme }, request);
-        answer
+        self.fill(&mut answer, &Ranking { ordered, parts, terms, scheme: &scheme }, request)?;
+        Ok(answer)
     }
 
     fn dense(
@@ -199,7 +209,7 @@ impl<'a> Localizer<'a> {
             ..Answer::default()
         };
         let (terms, scheme) = (query::telling_terms(report), |level| self.weights.field_scheme(level));
-        self.fill(&mut answer, &Ranking { ordered, parts, terms, scheme: &scheme }, request);
+        self.fill(&mut answer, &Ranking { ordered, parts, terms, scheme: &scheme }, request)?;
         Ok(answer)
     }
 
@@ -221,7 +231,7 @@ impl<'a> Localizer<'a> {
         let levels = request.granularity.levels().iter();
         let ordered = levels.map(|&level| (level, evidence.ranked(&self.index, level))).collect();
         let scheme = |level| self.weights.field_scheme(level);
-        self.fill(&mut answer, &Ranking { ordered, parts: evidence.parts, terms, scheme: &scheme }, request);
+        self.fill(&mut answer, &Ranking { ordered, parts: evidence.parts, terms, scheme: &scheme }, request)?;
         Ok(answer)
     }
 
@@ -262,18 +272,22 @@ impl<'a> Localizer<'a> {
     }
 
     /// Puts the best of a ranking into the answer. A candidate for which nothing speaks is no result.
-    fn fill(&self, answer: &mut Answer, ranking: &Ranking, request: &Request) {
+    fn fill(&self, answer: &mut Answer, ranking: &Ranking, request: &Request) -> Result<(), RetrieverError> {
         for (level, order) in &ranking.ordered {
             let shower = Shower::new(&self.index, *level, &ranking.terms, (ranking.scheme)(*level));
             let found = order.iter().filter(|at| ranking.parts[**at] != Parts::default()).take(request.results);
             let found: Vec<usize> = found.copied().collect();
             // A result may be a file of megabytes, all of whose lines are looked at.
-            let hits = found.par_iter().map(|&at| shower.hit(self.candidates, at, ranking.parts[at])).collect();
+            let hits = found
+                .par_iter()
+                .map(|&at| shower.hit(self.candidates, at, ranking.parts[at]))
+                .collect::<Result<_, _>>()?;
             match level {
                 Level::File => answer.files = hits,
                 Level::Function => answer.functions = hits,
             }
         }
+        Ok(())
     }
 }
 

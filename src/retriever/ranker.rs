@@ -211,7 +211,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::types::Source;
+    use crate::types::{Lines, Source, Text};
 
     fn weights() -> Weights {
         let fields = FieldWeights { body: 1.0, path: 1.0, name: 1.0, body_b: 0.5, path_b: 0.5, name_b: 0.5 };
@@ -231,8 +231,9 @@ mod tests {
 
     /// A file with some functions, as candidates in the order of a snapshot.
     fn file(path: &str, functions: usize) -> Vec<Candidate> {
-        let source = Arc::new(Source::new(path, "Text", "text"));
-        let functions = (0..functions).map(|at| Candidate::function(source.clone(), format!("f{at}"), 0..4));
+        let source = Arc::new(Source::new(path, "Text", Text::new("text")));
+        let functions = (0..functions)
+            .map(|at| Candidate::function(source.clone(), format!("f{at}"), 0..4, Lines { start: 1, end: 1 }));
         std::iter::once(Candidate::file(source.clone())).chain(functions).collect()
     }
 
@@ -329,8 +330,9 @@ mod tests {
     #[test]
     fn gathered_evidence_is_in_units_of_the_best_and_demoted() {
         let sources = [("a.txt", "lexer lexer"), ("tests/a.txt", "lexer lexer"), ("b.txt", "other")];
-        let candidates = sources.map(|(path, text)| Candidate::file(Arc::new(Source::new(path, "Text", text))));
-        let index = LexicalIndex::build(&candidates);
+        let candidates =
+            sources.map(|(path, text)| Candidate::file(Arc::new(Source::new(path, "Text", Text::new(text)))));
+        let index = LexicalIndex::build(&candidates).expect("in memory");
         let terms = [QueryTerm { text: "lexer".to_owned(), weight: 1.0 }];
         // No length normalisation and no path: the two files with the word score alike.
         let fields = FieldWeights { body: 1.0, path: 0.0, name: 0.0, body_b: 0.0, path_b: 0.0, name_b: 0.0 };
@@ -343,7 +345,7 @@ mod tests {
     #[test]
     fn any_allowed_weights_give_finite_scores() {
         let candidates = file("lexer.txt", 1);
-        let index = LexicalIndex::build(&candidates);
+        let index = LexicalIndex::build(&candidates).expect("in memory");
         let terms =
             [QueryTerm { text: "text".to_owned(), weight: 1.0 }, QueryTerm { text: "lexer".to_owned(), weight: 1.0 }];
         for (k1, weight) in [(0.0, 0.0), (0.0, 1.0), (1000.0, 1000.0), (1.2, 0.0)] {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use super::ranker::FieldWeights;
 use super::*;
 use crate::encoder::{ModelInfo, QueryEmbedding, Window};
-use crate::types::Source;
+use crate::types::{Lines, Source, Text};
 
 /// Windows are the lines of a body. One that holds a number, as in `s80`, is a vector that is similar to every query by so many
 /// hundredths; others by none.
@@ -85,8 +85,8 @@ fn snapshot(files: &[(&str, usize, &str)]) -> Snapshot {
     let file = |&(name, count, rest): &(&str, usize, &str)| {
         let text = format!("{}{rest}", "lexer ".repeat(count));
         let range = 0..text.len();
-        let source = Arc::new(Source::new(format!("{name}.txt"), "Text", text));
-        [Candidate::file(source.clone()), Candidate::function(source, name, range)]
+        let source = Arc::new(Source::new(format!("{name}.txt"), "Text", Text::new(text)));
+        [Candidate::file(source.clone()), Candidate::function(source, name, range, Lines { start: 1, end: 1 })]
     };
     Snapshot { candidates: files.iter().flat_map(file).collect(), ..Snapshot::default() }
 }
@@ -100,7 +100,7 @@ fn request(retriever: RetrieverKind, granularity: Granularity, rerank: usize) ->
 
 fn ask(encoder: Option<&StandIn>, request: &Request) -> Result<Answer, RetrieverError> {
     let (snapshot, weights) = (snapshot(FILES), weights());
-    let localizer = Localizer::new(&snapshot, encoder.map(|it| it as &dyn Encoder), &weights);
+    let localizer = Localizer::new(&snapshot, encoder.map(|it| it as &dyn Encoder), &weights).expect("in memory");
     let report = IssueReport { title: "lexer".to_owned(), ..IssueReport::default() };
     localizer.locate(&report, request, &|_, _| ())
 }

@@ -16,7 +16,7 @@ use gix::{ObjectId, Repository};
 
 use super::rules::{IGNORE_BYTES, Rules, Verdict};
 use super::walk::{CONTROL_DIRECTORIES, OWN_IGNORE_FILE, Scope, Tracked, joined, read_ignore_file};
-use super::{Files, Listed, Listing, Note, SkipReason, SnapshotError, filter};
+use super::{ContentId, Entry, Files, Listed, Listing, Note, SkipReason, SnapshotError, Stamp, filter};
 
 /// Paths in a tree may have any length. Longer ones than any system lets a checkout have are not read.
 const PATH_BYTES: usize = 4096;
@@ -42,7 +42,7 @@ pub(super) struct Revision {
     pub(super) repository: ThreadSafeRepository,
     /// Full hash; `None` of a repository without commits.
     pub(super) commit: Option<String>,
-    pub(super) listing: Listing<ObjectId>,
+    pub(super) listing: Listing,
 }
 
 /// Where to read what a user means by a directory (absolute, links resolved) and perhaps a revision.
@@ -117,7 +117,7 @@ fn scope_without_git(message: String) -> Scope {
 }
 
 fn scope(repository: &Repository, prefix: String) -> Scope {
-    let mut scope = Scope { prefix, ..Scope::plain() };
+    let mut scope = Scope { prefix, hash: repository.object_hash(), ..Scope::plain() };
     scope.rules = Rules::new(case(repository));
     let exclude = Some(repository.common_dir().join("info").join("exclude"));
     for file in excludes_file(repository).into_iter().chain(exclude) {
@@ -204,20 +204,39 @@ pub(super) struct Objects {
 }
 
 impl Files for Objects {
-    type Place = ObjectId;
     type Worker = Repository;
 
     fn worker(&self) -> Repository {
         self.repository.to_thread_local()
     }
 
-    fn measure(&self, worker: &mut Repository, file: &Listed<ObjectId>) -> Result<u64, SkipReason> {
-        measure(worker, file.place, self.max_bytes)
+    fn measure(&self, worker: &mut Repository, file: &Listed) -> Result<Stamp, SkipReason> {
+        let id = file.object.ok_or(SkipReason::MissingObject)?;
+        Ok(Stamp::Object { bytes: measure(worker, id, self.max_bytes)?, id: ContentId::of(&id) })
     }
 
-    fn load(&self, worker: &mut Repository, file: &Listed<ObjectId>) -> Result<Vec<u8>, SkipReason> {
-        Ok(object(worker, file.place)?.detach().data)
+    fn load(&self, worker: &mut Repository, file: &Entry) -> Result<(Vec<u8>, ContentId), SkipReason> {
+        let Stamp::Object { id: content, .. } = file.stamp else { return Err(SkipReason::MissingObject) };
+        let id = ObjectId::try_from(&content.0[..worker.object_hash().len_in_bytes()]);
+        let id = id.map_err(|_| SkipReason::MissingObject)?;
+        Ok((object(worker, id)?.detach().data, content))
     }
+}
+
+impl ContentId {
+    fn of(id: &ObjectId) -> Self {
+        let mut bytes = [0; 32];
+        for (to, from) in bytes.iter_mut().zip(id.as_bytes()) {
+            *to = *from;
+        }
+        ContentId(bytes)
+    }
+}
+
+/// What git would call a file of these bytes.
+pub(super) fn content_id(hash: gix::hash::Kind, bytes: &[u8]) -> Result<ContentId, SkipReason> {
+    let id = gix::objs::compute_hash(hash, gix::objs::Kind::Blob, bytes);
+    id.map(|it| ContentId::of(&it)).map_err(|error| SkipReason::Unreadable { message: error.to_string() })
 }
 
 /// The bytes of an object, known before it is unpacked.
@@ -259,7 +278,7 @@ struct Lister<'a> {
     prefix_bytes: usize,
     /// What counts for [`LISTED_BYTES`], so far.
     listed_bytes: usize,
-    listing: Listing<ObjectId>,
+    listing: Listing,
 }
 
 impl Lister<'_> {
@@ -333,7 +352,7 @@ impl Lister<'_> {
             }
             _ if name.to_str().is_err() => self.unnameable(&path, kind),
             EntryKind::Tree => pending.push(Directory { path, tree: id, rules: rules.clone(), wanted }),
-            EntryKind::Blob | EntryKind::BlobExecutable => self.listing.file(self.below_root(&path), wanted, id),
+            EntryKind::Blob | EntryKind::BlobExecutable => self.listing.file(self.below_root(&path), wanted, Some(id)),
         }
     }
 

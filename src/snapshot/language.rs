@@ -22,6 +22,12 @@ pub struct Language {
     pub functions: Functions,
 }
 
+impl std::fmt::Debug for Language {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(self.name)
+    }
+}
+
 /// Where a language's function candidates come from.
 pub enum Functions {
     /// File candidates only.

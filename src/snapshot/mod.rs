@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 
-use crate::types::{Candidate, Source};
+use crate::types::{Candidate, Lines, Source};
 use language::Language;
 
 pub use budget::{Deadline, ParseFailure};
@@ -143,30 +143,58 @@ pub enum SnapshotError {
     NoSuchDirectory { revision: String, directory: String },
 }
 
-/// Reads a repository: the working tree at `root`, or `revision` of the git repository that `root` is in.
+/// Reads a repository: all files of its [`inventory`].
 ///
-/// `root` may be a part of a work tree; paths are relative to it. Of a bare repository `HEAD` is read when no revision is
-/// given. `progress` is called from worker threads with the number of files done and the number of all.
+/// `progress` is called from worker threads with the number of files done and the number of all.
 ///
 /// # Errors
-/// When the root can't be read or there is no such revision. A repository without sources is no error.
+/// Those of [`inventory`].
 pub fn read(
     root: &Path,
     revision: Option<&str>,
     options: &Options,
     progress: &(dyn Fn(usize, usize) + Sync),
 ) -> Result<Snapshot, SnapshotError> {
+    let inventory = inventory(root, revision, options)?;
+    let all: Vec<usize> = (0..inventory.files.len()).collect();
+    let read = inventory.read(&all, &|_, _| false, progress);
+    let Inventory { commit, files, skipped, notes, .. } = inventory;
+    let mut snapshot = Snapshot { commit, skipped, notes, ..Snapshot::default() };
+    for (file, read) in files.into_iter().zip(read) {
+        match read {
+            Ok(FileRead { content: FileContent::Source(extracted), .. }) => snapshot.add(&file.path, extracted),
+            Ok(FileRead { content: FileContent::NoSource(reason), .. }) | Err(reason) => {
+                snapshot.skipped.push(Skipped { path: file.path, reason })
+            }
+            Ok(FileRead { content: FileContent::Known, .. }) => {}
+        }
+    }
+    snapshot.skipped.sort();
+    snapshot.notes.sort();
+    Ok(snapshot)
+}
+
+/// Lists the source files of a repository, unread: those of the working tree at `root`, or of `revision` of the git repository
+/// that `root` is in.
+///
+/// `root` may be a part of a work tree; paths are relative to it. Of a bare repository `HEAD` is listed when no revision is given.
+///
+/// # Errors
+/// When the root can't be read or there is no such revision. A repository without sources is no error.
+pub fn inventory(root: &Path, revision: Option<&str>, options: &Options) -> Result<Inventory, SnapshotError> {
     let root = checked(root)?;
     let max_bytes = options.max_file_bytes.min(Options::MOST_FILE_BYTES);
     match git::locate(&root, revision)? {
         git::Place::WorkTree(scope) => {
+            let hash = scope.hash;
             let listing = walk::list(&root, scope);
-            Ok(assemble(listing, progress, &walk::WorkTree { root: &root, max_bytes }, &Limits::ORDINARY))
+            let files = walk::WorkTree { root, max_bytes, hash };
+            Ok(Inventory::of(listing, Origin::WorkTree(files), &Limits::ORDINARY))
         }
         git::Place::Revision(revision) => {
             let git::Revision { repository, commit, listing } = *revision;
             let files = git::Objects { repository, max_bytes };
-            Ok(Snapshot { commit, ..assemble(listing, progress, &files, &Limits::ORDINARY) })
+            Ok(Inventory { commit, ..Inventory::of(listing, Origin::Objects(Box::new(files)), &Limits::ORDINARY) })
         }
     }
 }
@@ -187,56 +215,174 @@ fn checked(root: &Path) -> Result<PathBuf, SnapshotError> {
     Ok(resolved)
 }
 
-/// The files of a snapshot before they are read.
-struct Listing<Place> {
-    files: Vec<Listed<Place>>,
+/// The identity of a file's bytes: git's name of the blob, with zeros behind it if it is a SHA-1.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ContentId(pub [u8; 32]);
+
+impl std::fmt::Debug for ContentId {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0[..8].iter().try_for_each(|byte| write!(out, "{byte:02x}"))
+    }
+}
+
+/// What can be known of a file without reading it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stamp {
+    /// On disk: bytes, and when they and the file's entry were last changed, in nanoseconds since 1970.
+    Disk { bytes: u64, modified: i64, changed: i64 },
+    /// In a revision.
+    Object { bytes: u64, id: ContentId },
+}
+
+impl Stamp {
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Stamp::Disk { bytes, .. } | Stamp::Object { bytes, .. } => *bytes,
+        }
+    }
+}
+
+/// A listed file.
+#[derive(Debug)]
+pub struct Entry {
+    pub path: String,
+    /// The user asked for it by a negated pattern, so what it looks like doesn't count.
+    pub wanted: bool,
+    pub stamp: Stamp,
+    /// What it is by its name.
+    language: &'static Language,
+}
+
+/// The files of a repository at one moment, unread.
+pub struct Inventory {
+    /// As [`Snapshot::commit`].
+    pub commit: Option<String>,
+    /// Ordered by the bytes of their paths.
+    pub files: Vec<Entry>,
+    pub skipped: Vec<Skipped>,
+    pub notes: Vec<Note>,
+    origin: Origin,
+}
+
+enum Origin {
+    WorkTree(walk::WorkTree),
+    Objects(Box<git::Objects>),
+}
+
+/// A file that was read.
+#[derive(Debug)]
+pub struct FileRead {
+    pub id: ContentId,
+    pub content: FileContent,
+}
+
+#[derive(Debug)]
+pub enum FileContent {
+    /// The caller knows this content already.
+    Known,
+    Source(SourceRead),
+    /// It is not among the candidates because of what is in it.
+    NoSource(SkipReason),
+}
+
+/// A decoded and parsed source.
+#[derive(Debug)]
+pub struct SourceRead {
+    pub extracted: Extracted,
+    /// What had to be assumed to decode it.
+    pub decoding: Option<String>,
+}
+
+impl SourceRead {
+    /// Its functions with their lines.
+    pub fn functions(&self) -> impl Iterator<Item = (&Function, Lines)> {
+        let Extracted { text, functions, .. } = &self.extracted;
+        functions.iter().map(|it| (it, text.lines_of(it.range.clone())))
+    }
+
+    /// Reservations with which it was read.
+    pub fn notes(&self) -> impl Iterator<Item = &String> {
+        self.decoding.iter().chain(&self.extracted.note)
+    }
+}
+
+impl Inventory {
+    fn of(listing: Listing, origin: Origin, limits: &Limits) -> Self {
+        let Listing { files, skipped, notes } = listing;
+        let mut inventory = Inventory { commit: None, files: Vec::new(), skipped, notes, origin };
+        let measured = match &inventory.origin {
+            Origin::WorkTree(files_on_disk) => measured(files, files_on_disk),
+            Origin::Objects(objects) => measured(files, &**objects),
+        };
+        inventory.files = within(limits, measured, &mut inventory.skipped);
+        inventory.skipped.sort();
+        inventory.skipped.dedup();
+        inventory.notes.sort();
+        inventory
+    }
+
+    /// Reads the chosen files in parallel, and parses those whose content is not `known` to the caller; results in the order of
+    /// `chosen`. A file that can't be read costs itself.
+    pub fn read(
+        &self,
+        chosen: &[usize],
+        known: &Known,
+        progress: &(dyn Fn(usize, usize) + Sync),
+    ) -> Vec<Result<FileRead, SkipReason>> {
+        let files = chosen.iter().map(|at| &self.files[*at]).collect();
+        match &self.origin {
+            Origin::WorkTree(on_disk) => read_all(files, known, progress, on_disk),
+            Origin::Objects(objects) => read_all(files, known, progress, &**objects),
+        }
+    }
+}
+
+/// Whether a file's content needs no parsing.
+pub type Known<'a> = dyn Fn(&Entry, ContentId) -> bool + Sync + 'a;
+
+/// The files of a snapshot before they are measured.
+#[derive(Default)]
+struct Listing {
+    files: Vec<Listed>,
     skipped: Vec<Skipped>,
     notes: Vec<Note>,
 }
 
-struct Listed<Place> {
+struct Listed {
     path: String,
-    /// The user asked for it by a negated pattern, so what it looks like doesn't count.
     wanted: bool,
-    /// What it is by its name.
     language: &'static Language,
-    /// Where its bytes are, where the path doesn't say.
-    place: Place,
+    /// Where its bytes are in a repository.
+    object: Option<gix::ObjectId>,
 }
 
-impl<Place> Default for Listing<Place> {
-    fn default() -> Self {
-        Listing { files: Vec::new(), skipped: Vec::new(), notes: Vec::new() }
-    }
-}
-
-impl<Place> Listing<Place> {
+impl Listing {
     fn skip(&mut self, path: String, reason: SkipReason) {
         self.skipped.push(Skipped { path, reason });
     }
 
     /// Takes a file in if its name is that of a source.
-    fn file(&mut self, path: String, wanted: bool, place: Place) {
+    fn file(&mut self, path: String, wanted: bool, object: Option<gix::ObjectId>) {
         let Some(language) = language::of_path(&path) else { return };
         match filter::by_name(&path).filter(|_| !wanted) {
             Some(reason) => self.skip(path, reason),
-            None => self.files.push(Listed { path, wanted, language, place }),
+            None => self.files.push(Listed { path, wanted, language, object }),
         }
     }
 }
 
 /// How the listed files of a kind of snapshot are read.
 trait Files: Sync {
-    type Place: Send + Sync;
     /// What a thread needs.
     type Worker;
 
     fn worker(&self) -> Self::Worker;
 
-    /// Bytes of a file, or why it is not read.
-    fn measure(&self, worker: &mut Self::Worker, file: &Listed<Self::Place>) -> Result<u64, SkipReason>;
+    /// What is known of a file unread, or why it is not read.
+    fn measure(&self, worker: &mut Self::Worker, file: &Listed) -> Result<Stamp, SkipReason>;
 
-    fn load(&self, worker: &mut Self::Worker, file: &Listed<Self::Place>) -> Result<Vec<u8>, SkipReason>;
+    /// A file's bytes and their identity.
+    fn load(&self, worker: &mut Self::Worker, file: &Entry) -> Result<(Vec<u8>, ContentId), SkipReason>;
 }
 
 /// What a snapshot may hold: a git repository of a few kilobytes can describe more than there is memory for.
@@ -251,110 +397,88 @@ impl Limits {
     const ORDINARY: Limits = Limits { files: 1_000_000, bytes: 4 << 30 };
 }
 
-/// A file that was read, with what had to be assumed to decode it.
-struct Read {
-    extracted: Extracted,
-    decoding: Option<String>,
-}
+type Measured = (Listed, Result<Stamp, SkipReason>);
 
-/// Reads the listed files in parallel.
-fn assemble<F: Files>(
-    listing: Listing<F::Place>,
-    progress: &(dyn Fn(usize, usize) + Sync),
-    files: &F,
-    limits: &Limits,
-) -> Snapshot {
-    let mut snapshot = Snapshot { skipped: listing.skipped, notes: listing.notes, ..Snapshot::default() };
-    let measured = within(limits, measured(listing.files, files), &mut snapshot.skipped);
-    for (path, result) in read_all(measured, progress, files) {
-        match result {
-            Ok(read) => snapshot.add(read),
-            Err(reason) => snapshot.skipped.push(Skipped { path, reason }),
-        }
-    }
-    snapshot.skipped.sort();
-    snapshot.skipped.dedup();
-    snapshot.notes.sort();
-    snapshot
-}
-
-type Measured<Place> = (Listed<Place>, Result<u64, SkipReason>);
-
-/// The files in the order of their paths, each with its size.
-fn measured<F: Files>(mut listed: Vec<Listed<F::Place>>, files: &F) -> Vec<Measured<F::Place>> {
+/// The files in the order of their paths, each with its stamp.
+fn measured<F: Files>(mut listed: Vec<Listed>, files: &F) -> Vec<Measured> {
     listed.sort_unstable_by(|a, b| a.path.cmp(&b.path));
     listed.dedup_by(|a, b| a.path == b.path);
     let measured = |worker: &mut F::Worker, file| (files.measure(worker, &file), file);
-    listed.into_par_iter().map_init(|| files.worker(), measured).map(|(size, file)| (file, size)).collect()
+    let measured = listed.into_par_iter().with_min_len(FILES_AT_ONCE).map_init(|| files.worker(), measured);
+    measured.map(|(stamp, file)| (file, stamp)).collect()
 }
 
-/// The first files that are within the limits, with their sizes.
-fn within<Place>(
-    limits: &Limits,
-    measured: Vec<Measured<Place>>,
-    skipped: &mut Vec<Skipped>,
-) -> Vec<(Listed<Place>, u64)> {
+/// Asking for a file's size takes microseconds, and a worker for a repository some milliseconds.
+const FILES_AT_ONCE: usize = 256;
+
+/// The first files that are within the limits.
+fn within(limits: &Limits, measured: Vec<Measured>, skipped: &mut Vec<Skipped>) -> Vec<Entry> {
     let (mut kept, mut all) = (Vec::with_capacity(measured.len().min(limits.files)), 0);
-    for (file, size) in measured {
-        let reason = match size {
+    for (Listed { path, wanted, language, .. }, stamp) in measured {
+        let reason = match stamp {
             Err(reason) => reason,
             Ok(_) if kept.len() >= limits.files => SkipReason::TooManyFiles { limit: limits.files },
-            Ok(size) if size > limits.bytes - all => SkipReason::TooManyBytes { limit: limits.bytes },
-            Ok(size) => {
-                all += size;
-                kept.push((file, size));
+            Ok(stamp) if stamp.bytes() > limits.bytes - all => SkipReason::TooManyBytes { limit: limits.bytes },
+            Ok(stamp) => {
+                all += stamp.bytes();
+                kept.push(Entry { path, wanted, stamp, language });
                 continue;
             }
         };
-        skipped.push(Skipped { path: file.path, reason });
+        skipped.push(Skipped { path, reason });
     }
     kept
 }
 
 /// What the files give, in their order. The largest are begun first, so that none is left when all others are done.
 fn read_all<F: Files>(
-    measured: Vec<(Listed<F::Place>, u64)>,
+    chosen: Vec<&Entry>,
+    known: &Known,
     progress: &(dyn Fn(usize, usize) + Sync),
     files: &F,
-) -> Vec<(String, Result<Read, SkipReason>)> {
-    let (done, total) = (AtomicUsize::new(0), measured.len());
-    let deadline = Deadline::of(measured.iter().map(|(_, size)| size).sum());
-    let mut queue: Vec<_> = measured.into_iter().enumerate().collect();
-    queue.sort_by_key(|(_, (_, size))| Reverse(*size));
-    let read = |worker: &mut F::Worker, (at, (file, _)): (usize, (Listed<F::Place>, u64))| {
-        let result = files.load(worker, &file).and_then(|bytes| read_file(&file, bytes, deadline));
+) -> Vec<Result<FileRead, SkipReason>> {
+    let (done, total) = (AtomicUsize::new(0), chosen.len());
+    let deadline = Deadline::of(chosen.iter().map(|file| file.stamp.bytes()).sum());
+    let mut queue: Vec<_> = chosen.into_iter().enumerate().collect();
+    queue.sort_by_key(|(_, file)| Reverse(file.stamp.bytes()));
+    let read = |worker: &mut F::Worker, (at, file): (usize, &Entry)| {
+        let result = files.load(worker, file).map(|(bytes, id)| match known(file, id) {
+            true => FileRead { id, content: FileContent::Known },
+            false => FileRead { id, content: read_file(file, bytes, deadline) },
+        });
         progress(done.fetch_add(1, Ordering::Relaxed) + 1, total);
-        (at, (file.path, result))
+        (at, result)
     };
     let mut results: Vec<_> = queue.into_iter().par_bridge().map_init(|| files.worker(), read).collect();
     results.sort_unstable_by_key(|(at, _)| *at);
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-fn read_file<Place>(file: &Listed<Place>, bytes: Vec<u8>, deadline: Deadline) -> Result<Read, SkipReason> {
+fn read_file(file: &Entry, bytes: Vec<u8>, deadline: Deadline) -> FileContent {
     if let Some(reason) = filter::by_bytes(&bytes) {
-        return Err(reason);
+        return FileContent::NoSource(reason);
     }
     let text::Decoded { text, note: decoding } = text::decode(bytes);
     match filter::by_text(&file.path, &text).filter(|_| !file.wanted) {
-        Some(reason) => Err(reason),
+        Some(reason) => FileContent::NoSource(reason),
         None => {
             let language = language::detect(&file.path, &text).unwrap_or(file.language);
-            Ok(Read { extracted: extract(&file.path, language, text, deadline), decoding })
+            FileContent::Source(SourceRead { extracted: extract(language, text, deadline), decoding })
         }
     }
 }
 
 impl Snapshot {
-    fn add(&mut self, Read { extracted: Extracted { source, functions, note }, decoding }: Read) {
-        let source = Arc::new(source);
-        self.notes
-            .extend(decoding.into_iter().chain(note).map(|message| Note { path: source.path.to_string(), message }));
+    fn add(&mut self, path: &str, read: SourceRead) {
+        self.notes.extend(read.notes().map(|message| Note { path: path.to_owned(), message: message.clone() }));
+        let functions: Vec<(String, std::ops::Range<usize>, Lines)> =
+            read.functions().map(|(it, lines)| (it.name.clone(), it.range.clone(), lines)).collect();
+        let source = Arc::new(Source::new(path, read.extracted.language, read.extracted.text));
         self.candidates.push(Candidate::file(Arc::clone(&source)));
         self.candidates.extend(
             functions
                 .into_iter()
-                .map(|function| Candidate::function(Arc::clone(&source), function.name, function.range)),
+                .map(|(name, range, lines)| Candidate::function(Arc::clone(&source), name, range, lines)),
         );
         self.sources.push(source);
     }
@@ -364,32 +488,21 @@ impl Snapshot {
 mod tests {
     use super::*;
 
-    /// Files of so many bytes each, in memory.
-    struct Sizes;
-
-    impl Files for Sizes {
-        type Place = u64;
-        type Worker = ();
-
-        fn worker(&self) {}
-
-        fn measure(&self, _: &mut (), file: &Listed<u64>) -> Result<u64, SkipReason> {
-            Ok(file.place)
-        }
-
-        fn load(&self, _: &mut (), file: &Listed<u64>) -> Result<Vec<u8>, SkipReason> {
-            Ok(vec![b'\n'; file.place as usize])
-        }
-    }
-
+    /// What is kept of files of so many bytes, and what is said of the others.
     #[track_caller]
     fn check(limits: Limits, sizes: &[(&str, u64)], expected: &[&str], expected_skipped: &[(&str, &str)]) {
+        let folder = tempfile::tempdir().expect("a folder");
         let mut listing = Listing::default();
-        sizes.iter().for_each(|(path, size)| listing.file(path.to_string(), false, *size));
-        let snapshot = assemble(listing, &|_, _| (), &Sizes, &limits);
-        let paths: Vec<&str> = snapshot.sources.iter().map(|it| &*it.path).collect();
+        for (path, size) in sizes {
+            std::fs::write(folder.path().join(path), vec![b'\n'; *size as usize]).expect("a file");
+            listing.file(path.to_string(), false, None);
+        }
+        let root = folder.path().to_path_buf();
+        let origin = Origin::WorkTree(walk::WorkTree { root, max_bytes: 100, hash: gix::hash::Kind::Sha1 });
+        let inventory = Inventory::of(listing, origin, &limits);
+        let paths: Vec<&str> = inventory.files.iter().map(|it| it.path.as_str()).collect();
         assert_eq!(paths, expected);
-        let skipped: Vec<_> = snapshot.skipped.iter().map(|it| (it.path.as_str(), it.reason.to_string())).collect();
+        let skipped: Vec<_> = inventory.skipped.iter().map(|it| (it.path.as_str(), it.reason.to_string())).collect();
         let is_as_expected =
             |(it, expected): (&(&str, String), &(&str, &str))| it.0 == expected.0 && it.1.contains(expected.1);
         assert!(skipped.len() == expected_skipped.len() && skipped.iter().zip(expected_skipped).all(is_as_expected));

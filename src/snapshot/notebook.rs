@@ -12,7 +12,7 @@ use super::budget::{Budget, Deadline, Losses};
 use super::language::{self, Functions};
 use super::parse::{self, Extracted, Function};
 use super::rewrite::blanked;
-use crate::types::Source;
+use crate::types::Text;
 
 /// The parts of nbformat 3 and 4 that hold code.
 #[derive(Deserialize)]
@@ -66,27 +66,22 @@ impl Metadata {
 }
 
 /// The code cells of a notebook and their functions.
-pub(super) fn extract(path: &str, language_name: &'static str, text: String, deadline: Deadline) -> Extracted {
+pub(super) fn extract(language: &'static str, text: String, deadline: Deadline) -> Extracted {
     let notebook: Notebook = match serde_json::from_str(&text) {
         Ok(notebook) => notebook,
         Err(error) => {
             let note = format!("not a valid notebook ({error}), so it is searched as plain text and has no functions");
-            return Extracted {
-                source: Source::new(path, language_name, text),
-                functions: Vec::new(),
-                note: Some(note),
-            };
+            return Extracted { language, text: Text::new(text), functions: Vec::new(), note: Some(note) };
         }
     };
     let mut code = Code::default();
-    let disk = Source::new(path, language_name, text.as_str());
+    let disk = Text::new(text.as_str());
     let cells = notebook.cells.iter().chain(notebook.worksheets.iter().flat_map(|it| &it.cells));
     for source in cells.filter(|cell| cell.cell_type == "code").filter_map(|cell| cell.source) {
         code.push_cell(source, |piece| disk.line_at(piece.as_ptr() as usize - text.as_ptr() as usize));
     }
     let (functions, note) = code.functions(notebook.metadata.language(), deadline);
-    let source = Source::extracted(path, language_name, code.text, code.disk_lines);
-    Extracted { source, functions, note }
+    Extracted { language, text: Text::extracted(code.text, code.disk_lines), functions, note }
 }
 
 /// The code of a notebook as it is put together.
@@ -183,7 +178,7 @@ mod tests {
         let metadata = serde_json::json!({ "language_info": { "name": language } });
         let cell = serde_json::json!({ "cell_type": "code", "source": cell });
         let notebook = serde_json::json!({ "cells": [cell], "metadata": metadata });
-        let extracted = extract("a.ipynb", "Jupyter", notebook.to_string(), Deadline::of(0));
+        let extracted = extract("Jupyter", notebook.to_string(), Deadline::of(0));
         let found: Vec<&str> = extracted.functions.iter().map(|it| it.name.as_str()).collect();
         assert_eq!((found.as_slice(), extracted.note.as_deref()), (expected, None), "{cell}");
     }
@@ -213,7 +208,7 @@ mod tests {
         let hostile = serde_json::json!({ "cell_type": "code", "source": "/".repeat(600) });
         let cells = vec![hostile; 300];
         let notebook = serde_json::json!({ "cells": cells, "metadata": { "language_info": { "name": "lua" } } });
-        let extracted = extract("a.ipynb", "Jupyter", notebook.to_string(), Deadline::of(0));
+        let extracted = extract("Jupyter", notebook.to_string(), Deadline::of(0));
         assert!(extracted.note.is_some_and(|it| it.contains("given up after 27537 steps")));
     }
 }

@@ -25,7 +25,7 @@ use super::budget::{Budget, Deadline, Losses, ParseFailure, Purse};
 use super::grammar::{COMMENT, Grammar, LEADING, Rescue, WRAPPER};
 use super::language::{self, Functions, Language};
 use super::{names, notebook, scripts};
-use crate::types::Source;
+use crate::types::Text;
 
 /// A function or method as it stands in a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,11 +43,13 @@ impl Function {
     }
 }
 
-/// A source with the functions that were found in it.
+/// A decoded source with the functions that were found in it.
 #[derive(Debug)]
 pub struct Extracted {
-    pub source: Source,
-    /// In the order of their positions in `source.content`.
+    /// Name of the language, a row of [`language`].
+    pub language: &'static str,
+    pub text: Text,
+    /// In the order of their positions in the text.
     pub functions: Vec<Function>,
     /// Why the functions are missing or incomplete, when they are.
     pub note: Option<String>,
@@ -58,16 +60,16 @@ const READ_AT_ONCE: usize = 4096;
 
 /// Reads a decoded source (`\n` line ends, no byte order mark) as its language says. Never fails: what goes wrong costs
 /// functions and is told in the note.
-pub fn extract(path: &str, language: &'static Language, content: String, deadline: Deadline) -> Extracted {
+pub fn extract(language: &'static Language, content: String, deadline: Deadline) -> Extracted {
     let (functions, losses) = match &language.functions {
         Functions::None => (Vec::new(), Losses::default()),
         Functions::Grammar(grammar) => {
             functions(language.name, grammar, &content, &Budget::new(content.len(), deadline))
         }
         Functions::Scripts => scripts::functions(&content, &Budget::new(content.len(), deadline)),
-        Functions::Notebook => return notebook::extract(path, language.name, content, deadline),
+        Functions::Notebook => return notebook::extract(language.name, content, deadline),
     };
-    Extracted { source: Source::new(path, language.name, content), functions, note: losses.note() }
+    Extracted { language: language.name, text: Text::new(content), functions, note: losses.note() }
 }
 
 /// The functions of `text`, in the order of their positions, and what is missing.
@@ -513,13 +515,13 @@ mod tests {
 
     fn extract_as(path: &str, text: String) -> Extracted {
         let language = language::detect(path, &text).or_else(|| language::of_path(path));
-        extract(path, language.unwrap_or_else(|| panic!("{path} has no language")), text, Deadline::of(0))
+        extract(language.unwrap_or_else(|| panic!("{path} has no language")), text, Deadline::of(0))
     }
 
     /// One line for each function: `start-end qualified.name`.
     fn listed(extracted: &Extracted) -> String {
         let line = |it: &Function| {
-            let lines = extracted.source.lines_of(it.range.clone());
+            let lines = extracted.text.lines_of(it.range.clone());
             format!("{}-{} {}\n", lines.start, lines.end, it.name)
         };
         extracted.functions.iter().map(line).collect()
@@ -569,7 +571,7 @@ mod tests {
     /// Ranges are in order, within the text and on character boundaries.
     fn assert_sound(path: &str, text: String) {
         let extracted = extract_as(path, text);
-        let content = &extracted.source.content;
+        let content = &extracted.text.content;
         let mut last = 0;
         for function in &extracted.functions {
             assert!(content.get(function.range.clone()).is_some_and(|it| !it.is_empty()), "{path}: {function:?}");
@@ -617,7 +619,7 @@ mod tests {
     #[track_caller]
     fn check_given_up(language: &str, text: String) {
         let language = language::by_name(language).expect("a row of the table");
-        let extracted = extract("hostile", language, text, Deadline::of(0));
+        let extracted = extract(language, text, Deadline::of(0));
         let note = extracted.note.expect("the parse is given up");
         assert!(note.contains("given up"), "{}: {note}", language.name);
         assert_eq!(extracted.functions, []);
@@ -672,7 +674,7 @@ mod tests {
         let deadline = Deadline::of(0);
         let text = format!("x = (\n{}", "\n\ndef a():\n  0\n".repeat(40_000));
         let row = language::by_name("Python").expect("a row");
-        let extracted = extract("a.py", row, text, deadline);
+        let extracted = extract(row, text, deadline);
         assert!(extracted.functions.len() > 100 || extracted.note.is_some());
     }
 

@@ -4,14 +4,14 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs::{DirEntry, File, FileType};
+use std::fs::{DirEntry, File, FileType, Metadata};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use gix::glob::pattern::Case;
 
 use super::rules::{IGNORE_BYTES, Rules, Verdict};
-use super::{Files, Listed, Listing, Note, SkipReason, filter, language};
+use super::{ContentId, Entry, Files, Listed, Listing, Note, SkipReason, Stamp, filter, git, language};
 
 /// Directories of version control systems, which hold no source.
 pub(super) const CONTROL_DIRECTORIES: &[&str] = &[".git", ".hg", ".svn", ".jj", ".bzr"];
@@ -32,6 +32,8 @@ pub(super) struct Scope {
     /// Directories of the index that are other repositories, relative to the root.
     pub(super) submodules: BTreeSet<String>,
     pub(super) notes: Vec<Note>,
+    /// How the repository names contents.
+    pub(super) hash: gix::hash::Kind,
 }
 
 impl Scope {
@@ -43,6 +45,7 @@ impl Scope {
             tracked: Tracked::default(),
             submodules: BTreeSet::new(),
             notes: Vec::new(),
+            hash: gix::hash::Kind::Sha1,
         }
     }
 }
@@ -80,7 +83,7 @@ struct Directory {
 }
 
 /// Lists the source files below a directory. Iterative, so depth costs no stack; links are not followed, so it ends.
-pub(super) fn list(root: &Path, scope: Scope) -> Listing<()> {
+pub(super) fn list(root: &Path, scope: Scope) -> Listing {
     let mut walk = Walk {
         root,
         prefix: scope.prefix,
@@ -100,19 +103,16 @@ pub(super) fn list(root: &Path, scope: Scope) -> Listing<()> {
 }
 
 /// The listed files of a working tree.
-pub(super) struct WorkTree<'a> {
-    pub(super) root: &'a Path,
+pub(super) struct WorkTree {
+    pub(super) root: PathBuf,
     pub(super) max_bytes: u64,
+    /// How contents are named.
+    pub(super) hash: gix::hash::Kind,
 }
 
-impl Files for WorkTree<'_> {
-    type Place = ();
-    type Worker = ();
-
-    fn worker(&self) {}
-
-    fn measure(&self, _: &mut (), file: &Listed<()>) -> Result<u64, SkipReason> {
-        let metadata = self.root.join(&file.path).symlink_metadata().map_err(unreadable)?;
+impl WorkTree {
+    fn stamp(&self, path: &str) -> Result<Stamp, SkipReason> {
+        let metadata = self.root.join(path).symlink_metadata().map_err(unreadable)?;
         if metadata.is_symlink() {
             return Err(SkipReason::SymbolicLink);
         }
@@ -122,15 +122,45 @@ impl Files for WorkTree<'_> {
         if metadata.len() > self.max_bytes {
             return Err(SkipReason::Oversized { bytes: metadata.len(), limit: self.max_bytes });
         }
-        Ok(metadata.len())
+        Ok(Stamp::Disk { bytes: metadata.len(), modified: modified(&metadata), changed: changed(&metadata) })
+    }
+}
+
+/// When the content was last changed, in nanoseconds since 1970; 0 where the file system doesn't know.
+fn modified(metadata: &Metadata) -> i64 {
+    let since_1970 = metadata.modified().ok().and_then(|it| it.duration_since(std::time::UNIX_EPOCH).ok());
+    since_1970.map_or(0, |it| it.as_nanos() as i64)
+}
+
+/// When the entry was last changed: unlike the time above, no program can set it.
+#[cfg(unix)]
+fn changed(metadata: &Metadata) -> i64 {
+    use std::os::unix::fs::MetadataExt;
+    metadata.ctime().saturating_mul(1_000_000_000).saturating_add(metadata.ctime_nsec())
+}
+
+#[cfg(not(unix))]
+fn changed(_: &Metadata) -> i64 {
+    0
+}
+
+impl Files for WorkTree {
+    type Worker = ();
+
+    fn worker(&self) {}
+
+    fn measure(&self, _: &mut (), file: &Listed) -> Result<Stamp, SkipReason> {
+        self.stamp(&file.path)
     }
 
-    fn load(&self, worker: &mut (), file: &Listed<()>) -> Result<Vec<u8>, SkipReason> {
+    fn load(&self, _: &mut (), file: &Entry) -> Result<(Vec<u8>, ContentId), SkipReason> {
         // Asked again before opening: the file may be another by now, and opening a pipe waits for its other end.
-        let expected = self.measure(worker, file)?;
+        let expected = self.stamp(&file.path)?.bytes();
         let path = self.root.join(&file.path);
         let opened = gix::fs::open_options_no_follow().read(true).open(path).map_err(unreadable)?;
-        read_at_most(opened, self.max_bytes, expected)
+        let bytes = read_at_most(opened, self.max_bytes, expected)?;
+        let id = git::content_id(self.hash, &bytes)?;
+        Ok((bytes, id))
     }
 }
 
@@ -164,7 +194,7 @@ struct Walk<'a> {
     prefix: String,
     tracked: Tracked,
     submodules: BTreeSet<String>,
-    listing: Listing<()>,
+    listing: Listing,
 }
 
 impl Walk<'_> {
@@ -286,7 +316,7 @@ impl Walk<'_> {
         if !file_type.is_file() {
             return self.listing.skip(path, SkipReason::NotAFile);
         }
-        self.listing.file(path, wanted, ());
+        self.listing.file(path, wanted, None);
     }
 
     /// A name that is not UTF-8 can't be given back to anyone, so only that it exists is told.

@@ -18,7 +18,7 @@ fn a_zero_character_in_a_source_keeps_it_and_its_offsets() {
     let snapshot = repository.read();
     check(&snapshot, &["a.ts"], &[]);
     assert_eq!(functions(&snapshot), ["a.ts:after 2-4"]);
-    assert!(snapshot.candidates[1].body().starts_with("function after"));
+    assert!(snapshot.candidates[1].body().expect("in memory").starts_with("function after"));
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn a_legacy_encoding_is_decoded_and_noted() {
     repository.write("wurk.c", b"/* J. W\xFCrkner */\nint work(void)\n{\n  return 1; /* \xE4 */\n}\n");
     let snapshot = repository.read();
     assert_eq!(functions(&snapshot), ["wurk.c:work 2-5"]);
-    assert!(snapshot.sources[0].content.contains("Würkner"));
+    assert!(snapshot.sources[0].text().expect("in memory").content.contains("Würkner"));
     assert_eq!(
         (snapshot.notes[0].path.as_str(), snapshot.notes[0].message.as_str()),
         ("wurk.c", "decoded as windows-1252")
@@ -102,7 +102,7 @@ fn a_notebook_is_its_code() {
     repository.write("a.ipynb", format!("{{\"cells\": [\n{cell}\n], \"metadata\": {{}}, \"nbformat\": 4}}"));
     let snapshot = repository.read();
     assert!(functions(&snapshot)[0].starts_with("a.ipynb:f "));
-    assert!(snapshot.sources[0].content.len() < 100);
+    assert!(snapshot.sources[0].text().expect("in memory").content.len() < 100);
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn an_ending_of_several_languages_is_never_lost() {
         .write("d.m", "% adds\nfunction c = add(a, b)\nc = a + b;\nend\n");
     let snapshot = repository.read();
     check(&snapshot, &["a.inc", "b.inc", "c.inc", "d.m"], &[]);
-    let languages: Vec<&str> = snapshot.sources.iter().map(|it| it.language).collect();
+    let languages: Vec<&str> = snapshot.sources.iter().map(|it| &*it.language).collect();
     assert_eq!(languages, ["PHP", "C", "Include file", "MATLAB"]);
     assert!(functions(&snapshot).contains(&"b.inc:g 2-5".to_owned()));
 }
@@ -641,7 +641,7 @@ fn a_file_that_is_read_is_as_it_was_written() {
     let repository = Repository::plain();
     write_at(&repository.root.join("a/b.py"), CODE);
     let snapshot = repository.read();
-    assert_eq!(&*snapshot.sources[0].content, CODE);
+    assert_eq!(&*snapshot.sources[0].text().expect("in memory").content, CODE);
     assert_eq!(snapshot.candidates[0].header(), "File: a/b.py");
     assert_eq!(snapshot.candidates[1].header(), "Function: a/b.py:f");
 }

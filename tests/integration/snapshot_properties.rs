@@ -119,8 +119,8 @@ proptest! {
         repository.write(&format!("a.{ending}"), &bytes);
         let snapshot = read_at(&repository.root, None).unwrap();
         for candidate in &snapshot.candidates {
-            prop_assert!(candidate.source.content.is_char_boundary(candidate.range.start));
-            prop_assert!(candidate.source.content.get(candidate.range.clone()).is_some());
+            prop_assert!(candidate.source.text().expect("in memory").content.is_char_boundary(candidate.range.start));
+            prop_assert!(candidate.source.text().expect("in memory").content.get(candidate.range.clone()).is_some());
             prop_assert!(candidate.lines.start >= 1 && candidate.lines.start <= candidate.lines.end);
         }
     }
