@@ -55,6 +55,13 @@ pub enum FileError {
     OtherFormat { path: PathBuf, found: u32, expected: u32 },
 }
 
+/// What tells a file of sections from any other: its length, and the checksum that all its checksums hang on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Seal {
+    pub bytes: u64,
+    pub checksum: u32,
+}
+
 /// Bytes that share a checksum. Reading one byte costs reading so many.
 const BLOCK: usize = 1 << 16;
 /// Sections begin at multiples of it.
@@ -181,6 +188,23 @@ impl SectionFile {
         })?;
         let sound = (0..blocks.len().div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
         Ok(Arc::new(SectionFile { path: path.into(), map, sections, blocks, sound }))
+    }
+
+    /// What tells this file from any other.
+    pub fn seal(&self) -> Seal {
+        Seal { bytes: self.map.len() as u64, checksum: u32_at(&self.map, self.map.len() - 4) }
+    }
+
+    /// Opens the very file that had this seal.
+    ///
+    /// # Errors
+    /// As for [`Self::open`], and when it is another one.
+    pub fn open_sealed(path: &Path, format: u32, seal: Seal) -> Result<Arc<Self>, FileError> {
+        let file = Self::open(path, format)?;
+        if file.seal() != seal {
+            return Err(file.damaged("it is not the file that the index was made with"));
+        }
+        Ok(file)
     }
 
     /// The section of a name.

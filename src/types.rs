@@ -194,6 +194,33 @@ impl Candidate {
     }
 }
 
+/// The identity of a file's bytes: git's name of the blob, with zeros behind it if it is a SHA-1.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ContentId(pub [u8; 32]);
+
+impl std::fmt::Debug for ContentId {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0[..8].iter().try_for_each(|byte| write!(out, "{byte:02x}"))
+    }
+}
+
+/// What can be known of a file without reading it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stamp {
+    /// On disk: bytes, and when they and the file's entry were last changed, in nanoseconds since 1970.
+    Disk { bytes: u64, modified: i64, changed: i64 },
+    /// In a revision.
+    Object { bytes: u64, id: ContentId },
+}
+
+impl Stamp {
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Stamp::Disk { bytes, .. } | Stamp::Object { bytes, .. } => *bytes,
+        }
+    }
+}
+
 /// A picture that came with an issue, as the bytes of its file.
 #[derive(Debug, Clone)]
 pub struct IssueImage {

@@ -16,7 +16,8 @@ use gix::{ObjectId, Repository};
 
 use super::rules::{IGNORE_BYTES, Rules, Verdict};
 use super::walk::{CONTROL_DIRECTORIES, OWN_IGNORE_FILE, Scope, Tracked, joined, read_ignore_file};
-use super::{ContentId, Entry, Files, Listed, Listing, Note, SkipReason, SnapshotError, Stamp, filter};
+use super::{Entry, Files, Listed, Listing, Note, SkipReason, SnapshotError, filter};
+use crate::types::{ContentId, Stamp};
 
 /// Paths in a tree may have any length. Longer ones than any system lets a checkout have are not read.
 const PATH_BYTES: usize = 4096;
@@ -212,7 +213,7 @@ impl Files for Objects {
 
     fn measure(&self, worker: &mut Repository, file: &Listed) -> Result<Stamp, SkipReason> {
         let id = file.object.ok_or(SkipReason::MissingObject)?;
-        Ok(Stamp::Object { bytes: measure(worker, id, self.max_bytes)?, id: ContentId::of(&id) })
+        Ok(Stamp::Object { bytes: measure(worker, id, self.max_bytes)?, id: identity(&id) })
     }
 
     fn load(&self, worker: &mut Repository, file: &Entry) -> Result<(Vec<u8>, ContentId), SkipReason> {
@@ -223,20 +224,19 @@ impl Files for Objects {
     }
 }
 
-impl ContentId {
-    fn of(id: &ObjectId) -> Self {
-        let mut bytes = [0; 32];
-        for (to, from) in bytes.iter_mut().zip(id.as_bytes()) {
-            *to = *from;
-        }
-        ContentId(bytes)
+/// An object's name as the identity of its content.
+fn identity(id: &ObjectId) -> ContentId {
+    let mut bytes = [0; 32];
+    for (to, from) in bytes.iter_mut().zip(id.as_bytes()) {
+        *to = *from;
     }
+    ContentId(bytes)
 }
 
 /// What git would call a file of these bytes.
 pub(super) fn content_id(hash: gix::hash::Kind, bytes: &[u8]) -> Result<ContentId, SkipReason> {
     let id = gix::objs::compute_hash(hash, gix::objs::Kind::Blob, bytes);
-    id.map(|it| ContentId::of(&it)).map_err(|error| SkipReason::Unreadable { message: error.to_string() })
+    id.map(|it| identity(&it)).map_err(|error| SkipReason::Unreadable { message: error.to_string() })
 }
 
 /// The bytes of an object, known before it is unpacked.

@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 
-use crate::types::{Candidate, Lines, Source};
+use crate::types::{Candidate, ContentId, Lines, Source, Stamp};
 use language::Language;
 
 pub use budget::{Deadline, ParseFailure};
@@ -213,33 +213,6 @@ fn checked(root: &Path) -> Result<PathBuf, SnapshotError> {
     let resolved = root.canonicalize().map_err(unreadable)?;
     std::fs::read_dir(&resolved).map_err(unreadable)?;
     Ok(resolved)
-}
-
-/// The identity of a file's bytes: git's name of the blob, with zeros behind it if it is a SHA-1.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ContentId(pub [u8; 32]);
-
-impl std::fmt::Debug for ContentId {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0[..8].iter().try_for_each(|byte| write!(out, "{byte:02x}"))
-    }
-}
-
-/// What can be known of a file without reading it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stamp {
-    /// On disk: bytes, and when they and the file's entry were last changed, in nanoseconds since 1970.
-    Disk { bytes: u64, modified: i64, changed: i64 },
-    /// In a revision.
-    Object { bytes: u64, id: ContentId },
-}
-
-impl Stamp {
-    pub fn bytes(&self) -> u64 {
-        match self {
-            Stamp::Disk { bytes, .. } | Stamp::Object { bytes, .. } => *bytes,
-        }
-    }
 }
 
 /// A listed file.

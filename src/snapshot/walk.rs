@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use gix::glob::pattern::Case;
 
 use super::rules::{IGNORE_BYTES, Rules, Verdict};
-use super::{ContentId, Entry, Files, Listed, Listing, Note, SkipReason, Stamp, filter, git, language};
+use super::{Entry, Files, Listed, Listing, Note, SkipReason, filter, git, language};
+use crate::types::{ContentId, Stamp};
 
 /// Directories of version control systems, which hold no source.
 pub(super) const CONTROL_DIRECTORIES: &[&str] = &[".git", ".hg", ".svn", ".jj", ".bzr"];

@@ -1,0 +1,184 @@
+//! F1: the vectors that one model gave for the candidates of one segment, in one immutable file.
+//!
+//! A candidate is embedded in windows; windows that could not be embedded are listed without a vector. Knows nothing of texts and
+//! of how windows are cut.
+
+use std::io::Write;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use half::f16;
+use serde::{Deserialize, Serialize};
+
+use super::store::{Key, ModelKey};
+use super::vectors::{RowParts, Rows, RowsEncoder, VectorError};
+use crate::fsio::{self, FileError, Section, SectionFile, SectionWriter, u32_at};
+use crate::types::Level;
+
+/// Raise it when what stands in the file changes its form.
+pub const FORMAT: u32 = 1;
+
+/// A window of a candidate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WindowRecord {
+    /// Number of the candidate in its segment.
+    pub candidate: u32,
+    /// Bytes of the candidate's body.
+    pub body: Range<u32>,
+    /// What the model reads.
+    pub key: Key,
+}
+
+/// Bytes of a window's record: candidate, both ends of its body, whether it has a vector, key.
+const RECORD: usize = 4 * 4 + 32;
+
+/// Why vectors can't be written.
+#[derive(Debug, thiserror::Error)]
+pub enum EmbeddingsError {
+    #[error("the index file `{}` can't be written: {source}; free some space, or name another place with --data-dir", path.display())]
+    Write { path: std::path::PathBuf, source: std::io::Error },
+    #[error(transparent)]
+    Vector(#[from] VectorError),
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+#[derive(Serialize, Deserialize)]
+struct Header {
+    model: ModelKey,
+    /// By level, of the rows; a graph names them by it.
+    checksums: [u32; 2],
+}
+
+/// Writes windows, ordered by candidate, with their vectors: `[level][window]`.
+///
+/// # Errors
+/// When a vector is not of the model's dimensions, or the file can't be written; there is no file then.
+pub fn write(path: &Path, model: &ModelKey, levels: [(&[WindowRecord], &[Option<Vec<f16>>]); 2]) -> Result<(), EmbeddingsError> {
+    let mut encoded = Vec::new();
+    for (_, vectors) in levels {
+        let mut encoder = RowsEncoder::new(model.dimensions)?;
+        vectors.iter().flatten().try_for_each(|it| encoder.push(it))?;
+        encoded.push(encoder.finish());
+    }
+    let header = Header { model: model.clone(), checksums: [encoded[0].checksum, encoded[1].checksum] };
+    let failed = |source| EmbeddingsError::Write { path: path.to_owned(), source };
+    let header = postcard::to_allocvec(&header).map_err(|error| failed(std::io::Error::other(error)))?;
+    let written = fsio::write_atomically(path, |out| {
+        let mut writer = SectionWriter::new(out);
+        writer.begin("header")?;
+        writer.write_all(&header)?;
+        for (level, ((windows, vectors), encoded)) in levels.into_iter().zip(&encoded).enumerate() {
+            writer.begin(&format!("{level}.windows"))?;
+            for (window, vector) in windows.iter().zip(vectors) {
+                writer.write_all(&record(window, vector.is_some()))?;
+            }
+            writer.begin(&format!("{level}.owners"))?;
+            for (window, _) in windows.iter().zip(vectors).filter(|it| it.1.is_some()) {
+                writer.write_all(&window.candidate.to_le_bytes())?;
+            }
+            for (name, bytes) in [("codes", &encoded.codes), ("scales", &encoded.scales), ("values", &encoded.values)] {
+                writer.begin(&format!("{level}.{name}"))?;
+                writer.write_all(bytes)?;
+            }
+        }
+        writer.finish(FORMAT)
+    });
+    written.map_err(failed)
+}
+
+fn record(window: &WindowRecord, has_vector: bool) -> [u8; RECORD] {
+    let numbers = [window.candidate, window.body.start, window.body.end, u32::from(has_vector)];
+    let mut bytes = [0; RECORD];
+    for (to, from) in bytes.iter_mut().zip(numbers.iter().flat_map(|it| it.to_le_bytes()).chain(*window.key.as_bytes())) {
+        *to = from;
+    }
+    bytes
+}
+
+/// The open vectors of a segment.
+pub struct SegmentVectors {
+    pub model: ModelKey,
+    levels: [LevelVectors; 2],
+}
+
+struct LevelVectors {
+    windows: Section,
+    /// Number of each row's candidate in the segment, never decreasing.
+    owners: Vec<u32>,
+    codes: Section,
+    scales: Section,
+    values: Section,
+    checksum: u32,
+}
+
+impl SegmentVectors {
+    /// Opens the vectors of a segment with so many candidates.
+    ///
+    /// # Errors
+    /// When the file is not what was written for such a segment.
+    pub fn open(file: &Arc<SectionFile>, candidates: usize) -> Result<Self, FileError> {
+        let header: Header = postcard::from_bytes(file.section("header")?.all()?)
+            .map_err(|error| file.damaged(format!("its header makes no sense ({error})")))?;
+        let [files, functions] = header.checksums;
+        let levels = [LevelVectors::open(file, 0, files)?, LevelVectors::open(file, 1, functions)?];
+        let is_in_order = |it: &LevelVectors| it.owners.is_sorted() && it.owners.last().is_none_or(|last| (*last as usize) < candidates);
+        if !levels.iter().all(is_in_order) {
+            return Err(file.damaged("its vectors are of other candidates"));
+        }
+        Ok(SegmentVectors { model: header.model, levels })
+    }
+
+    fn level(&self, level: Level) -> &LevelVectors {
+        &self.levels[level as usize]
+    }
+
+    /// The rows of a level, searchable; `positions` are those of the segment's candidates in the whole index.
+    ///
+    /// # Errors
+    /// When the file is damaged.
+    pub fn rows(&self, level: Level, positions: &[u32]) -> Result<Rows, VectorError> {
+        let LevelVectors { owners, codes, scales, values, checksum, .. } = self.level(level);
+        Rows::new(RowParts {
+            dimensions: self.model.dimensions,
+            codes: codes.clone(),
+            scales: scales.clone(),
+            values: values.clone(),
+            checksum: *checksum,
+            owners: owners.iter().map(|it| positions[*it as usize]).collect(),
+        })
+    }
+
+    /// The rows of a candidate of the segment.
+    pub fn rows_of(&self, level: Level, candidate: u32) -> Range<usize> {
+        let owners = &self.level(level).owners;
+        owners.partition_point(|it| *it < candidate)..owners.partition_point(|it| *it <= candidate)
+    }
+
+    /// The windows of a level with the number of each one's row, if it has one.
+    ///
+    /// # Errors
+    /// When the file is damaged.
+    pub fn windows(&self, level: Level) -> Result<Vec<(WindowRecord, Option<usize>)>, FileError> {
+        let bytes = self.level(level).windows.all()?;
+        let mut rows = 0..;
+        let window = |record: &[u8]| {
+            let number = |at: usize| u32_at(record, 4 * at);
+            let key = Key::from_bytes(std::array::from_fn(|at| record[16 + at]));
+            let window = WindowRecord { candidate: number(0), body: number(1)..number(2), key };
+            (window, if number(3) != 0 { rows.next() } else { None })
+        };
+        Ok(bytes.chunks_exact(RECORD).map(window).collect())
+    }
+}
+
+impl LevelVectors {
+    fn open(file: &Arc<SectionFile>, level: usize, checksum: u32) -> Result<Self, FileError> {
+        let section = |name: &str| file.section(&format!("{level}.{name}"));
+        let owners = section("owners")?;
+        let owners = owners.all()?.chunks_exact(4).map(|it| u32_at(it, 0)).collect();
+        let (windows, codes, scales, values) = (section("windows")?, section("codes")?, section("scales")?, section("values")?);
+        Ok(LevelVectors { windows, owners, codes, scales, values, checksum })
+    }
+}

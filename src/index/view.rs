@@ -1,0 +1,184 @@
+//! F1: a build opened for questions: its candidates, postings and vectors as one.
+//!
+//! Knows nothing of how they are ranked.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::build::{Build, Named, Part, Row};
+use super::directory::{IndexError, RepositoryDirectory};
+use super::embeddings::{self, SegmentVectors};
+use super::lexical::{self, LexicalIndex};
+use super::segment::{self, File, Segment};
+use super::store::ModelKey;
+use super::vectors::{Accept, DELETED, Exact, Rows, Scan, VectorError, VectorIndex, similarities};
+use crate::fsio::FileError;
+use crate::types::{Candidate, Level};
+
+/// An opened build.
+pub struct View {
+    pub build: Build,
+    /// Ordered by path; the file first, then its functions by position.
+    pub candidates: Vec<Candidate>,
+    pub lexical: LexicalIndex,
+    pub vectors: Option<Vectors>,
+}
+
+/// The parts of builds, each opened once.
+#[derive(Default)]
+pub struct Parts {
+    segments: HashMap<String, Arc<Segment>>,
+    vectors: HashMap<String, Arc<SegmentVectors>>,
+}
+
+impl Parts {
+    /// The segment of a part.
+    ///
+    /// # Errors
+    /// When its file is not the one that was written.
+    pub fn segment(&mut self, directory: &RepositoryDirectory, part: &Part) -> Result<Arc<Segment>, FileError> {
+        let Named { name, .. } = &part.segment;
+        if let Some(known) = self.segments.get(name) {
+            return Ok(Arc::clone(known));
+        }
+        let segment = Arc::new(Segment::open(&directory.open(&part.segment, segment::FORMAT)?)?);
+        self.segments.insert(name.clone(), Arc::clone(&segment));
+        Ok(segment)
+    }
+
+    /// The vectors of a part, if it has any.
+    ///
+    /// # Errors
+    /// When a file is not the one that was written.
+    pub fn vectors(&mut self, directory: &RepositoryDirectory, part: &Part) -> Result<Option<Arc<SegmentVectors>>, FileError> {
+        let Some(named) = &part.vectors else { return Ok(None) };
+        if let Some(known) = self.vectors.get(&named.name) {
+            return Ok(Some(Arc::clone(known)));
+        }
+        let candidates = self.segment(directory, part)?.candidates();
+        let vectors = Arc::new(SegmentVectors::open(&directory.open(named, embeddings::FORMAT)?, candidates)?);
+        self.vectors.insert(named.name.clone(), Arc::clone(&vectors));
+        Ok(Some(vectors))
+    }
+}
+
+impl View {
+    /// Opens what a build consists of.
+    ///
+    /// # Errors
+    /// When a file is not the one that was written.
+    pub fn open(directory: &RepositoryDirectory, build: Build) -> Result<Self, IndexError> {
+        let mut parts = Parts::default();
+        let manifest = &build.manifest;
+        let segments: Vec<Arc<Segment>> = manifest.parts.iter().map(|it| parts.segment(directory, it)).collect::<Result<_, _>>()?;
+        let Placed { candidates, homes, positions } = place(&segments, &build.rows)
+            .ok_or_else(|| IndexError::Damaged { path: directory.path.clone(), message: "the build names files that no segment has".to_owned() })?;
+        let vectors = match &manifest.model {
+            None => None,
+            Some(model) => {
+                let of_parts = manifest.parts.iter().map(|it| parts.vectors(directory, it)).collect::<Result<Vec<_>, _>>()?;
+                Some(Vectors::new(model.clone(), of_parts, &positions, homes)?)
+            }
+        };
+        let postings = segments.iter().zip(positions);
+        let lexical = LexicalIndex::open(postings.map(|(segment, positions)| lexical::Part { postings: segment.postings.clone(), positions }).collect())?;
+        Ok(View { build, candidates, lexical, vectors })
+    }
+}
+
+/// The file of a row.
+pub fn file_of<'a>(segments: &'a [Arc<Segment>], row: &Row) -> Option<&'a File> {
+    segments.get(row.part as usize)?.files.get(row.number as usize)
+}
+
+struct Placed {
+    candidates: Vec<Candidate>,
+    /// The part of each candidate and its number there.
+    homes: Vec<(u32, u32)>,
+    /// Of each part's candidates: where they are among all, or [`DELETED`].
+    positions: Vec<Vec<u32>>,
+}
+
+/// One list of the candidates that count. `None` if a row leads nowhere.
+fn place(segments: &[Arc<Segment>], rows: &[Row]) -> Option<Placed> {
+    let mut positions: Vec<Vec<u32>> = segments.iter().map(|it| vec![DELETED; it.candidates()]).collect();
+    let (mut candidates, mut homes) = (Vec::new(), Vec::new());
+    for row in rows {
+        let (part, number) = (row.part as usize, row.number as usize);
+        let file = file_of(segments, row)?;
+        let first = *segments[part].starts.get(number)?;
+        for (local, candidate) in (first..).zip(file.candidates()) {
+            positions[part][local as usize] = candidates.len() as u32;
+            homes.push((row.part, local));
+            candidates.push(candidate.clone());
+        }
+    }
+    Some(Placed { candidates, homes, positions })
+}
+
+/// The vectors of a build.
+pub struct Vectors {
+    pub model: ModelKey,
+    parts: Vec<Option<Arc<SegmentVectors>>>,
+    homes: Vec<(u32, u32)>,
+    /// By level, then part.
+    rows: [Vec<Rows>; 2],
+    /// Of those parts that have rows: which one.
+    numbers: Vec<usize>,
+}
+
+impl Vectors {
+    fn new(
+        model: ModelKey,
+        parts: Vec<Option<Arc<SegmentVectors>>>,
+        positions: &[Vec<u32>],
+        homes: Vec<(u32, u32)>,
+    ) -> Result<Self, IndexError> {
+        let mut rows = [Vec::new(), Vec::new()];
+        let mut numbers = vec![usize::MAX; parts.len()];
+        for (at, vectors) in parts.iter().enumerate() {
+            let Some(vectors) = vectors.as_ref().filter(|it| it.model.fingerprint == model.fingerprint) else { continue };
+            numbers[at] = rows[0].len();
+            for level in [Level::File, Level::Function] {
+                rows[level as usize].push(vectors.rows(level, &positions[at])?);
+            }
+        }
+        Ok(Vectors { model, parts, homes, rows, numbers })
+    }
+
+    /// How similar chosen candidates of a level are to a query, each by its best window; `None` for one without vectors.
+    ///
+    /// # Errors
+    /// When a file is damaged, or the query is no vector of the model.
+    pub fn similarities(&self, level: Level, chosen: &[usize], query: &[f32]) -> Result<Vec<Option<f32>>, VectorError> {
+        let similarity = |&at: &usize| {
+            let (part, local) = self.homes[at];
+            let Some(vectors) = &self.parts[part as usize] else { return Ok(None) };
+            let Some(rows) = self.rows[level as usize].get(self.numbers[part as usize]) else { return Ok(None) };
+            let found = similarities(rows, &[vectors.rows_of(level, local)], query)?;
+            Ok(found.into_iter().next().flatten())
+        };
+        chosen.iter().map(similarity).collect()
+    }
+
+    /// The `k` candidates of a level most similar to a query, by their positions.
+    ///
+    /// # Errors
+    /// As for [`Self::similarities`].
+    pub fn search(&self, level: Level, query: &[f32], k: usize, how: How, accept: Accept) -> Result<Vec<(u32, f32)>, VectorError> {
+        let segments = &self.rows[level as usize];
+        match how {
+            How::Exact => Exact { segments }.search(query, k, accept),
+            How::Fast => Scan { segments }.search(query, k, accept),
+        }
+    }
+}
+
+/// How vectors are searched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// In 32-bit floats, all of them.
+    Exact,
+    /// By 8-bit codes first, and by a graph where there is one.
+    Fast,
+}

@@ -1,0 +1,312 @@
+//! F3: a repository into its index: reads what is new, embeds what was never embedded, and publishes a build.
+//!
+//! What is finished is kept at once: vectors in the store, batch by batch. A build counts only when all of it is on disk, and until
+//! then the one before it does. Knows nothing of flags and output.
+
+mod embed;
+mod survey;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::encoder::{Encoder, EncoderError};
+use crate::fsio::FileError;
+use crate::index::build::{Build, Counts, Manifest, Part, Row, Target};
+use crate::index::directory::{IndexError, Lock, RepositoryDirectory, SourceRecord};
+use crate::index::embeddings::EmbeddingsError;
+use crate::index::segment::{self, File, FileContent, SegmentError};
+use crate::index::store::{EmbeddingStore, ModelKey, StoreError};
+use crate::snapshot::{self, Inventory, SnapshotError};
+use crate::types::{Level, TextError};
+
+use embed::Embedder;
+use survey::{Base, Surveyed};
+
+pub use survey::{Changes, rules, target};
+
+/// What is indexed, with what, and who hears of it.
+pub struct Job<'a> {
+    /// The repository, an absolute path without links.
+    pub root: &'a Path,
+    pub revision: Option<&'a str>,
+    pub options: &'a snapshot::Options,
+    pub encoder: &'a dyn Encoder,
+    pub store: &'a dyn EmbeddingStore,
+    pub observer: &'a dyn Observer,
+}
+
+/// Hears how far the work is, from any thread, and may end it.
+pub trait Observer: Sync {
+    fn at(&self, phase: Phase, done: usize, total: usize);
+
+    /// Asked between batches; the work ends with [`IngestError::Stopped`] then.
+    fn should_stop(&self) -> bool;
+}
+
+/// What is being done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Files are read and parsed.
+    Reading,
+    /// Candidates are cut into windows.
+    Cutting,
+    /// Windows are embedded.
+    Embedding,
+}
+
+/// What a run did.
+#[derive(Debug, Clone)]
+pub struct Report {
+    pub target: Target,
+    /// Whether there is a new build: not if nothing has changed.
+    pub is_new: bool,
+    pub changes: Changes,
+    pub counts: Counts,
+    /// Files whose content was looked at.
+    pub read: usize,
+    pub embedding: Embedding,
+    /// Candidates that were not in the index before.
+    pub candidates: usize,
+    pub skipped: usize,
+    pub notes: usize,
+    pub embedding_time: Duration,
+    pub time: Duration,
+}
+
+/// What became of the windows of new candidates.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Embedding {
+    /// By the encoder, in this run.
+    pub embedded: usize,
+    /// Found among the vectors of all repositories.
+    pub cached: usize,
+    /// The encoder failed on them.
+    pub failed: usize,
+}
+
+/// Why there is no new build. The one before it, if any, is as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum IngestError {
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
+    #[error(transparent)]
+    Index(#[from] IndexError),
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Segment(#[from] SegmentError),
+    #[error(transparent)]
+    Text(#[from] TextError),
+    #[error(transparent)]
+    Vectors(#[from] EmbeddingsError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Encoder(#[from] EncoderError),
+    #[error("none of {windows} windows could be embedded, so there is no new index: {cause}")]
+    NothingEmbedded { windows: usize, cause: EncoderError },
+    #[error("stopped; {embedded} of {missing} windows are embedded and kept: run it again to go on from there")]
+    Stopped { embedded: usize, missing: usize },
+}
+
+/// So many segments make a question slow enough to pay for one of them all.
+const MOST_PARTS: usize = 8;
+
+/// Brings the index of a repository up to date. The caller holds its lock.
+///
+/// # Errors
+/// When the repository can't be read, nothing can be embedded or written, or the observer ends it.
+pub fn ingest(job: &Job, directory: &RepositoryDirectory, lock: &Lock) -> Result<Report, IngestError> {
+    let result = run(job, directory, lock);
+    let failure = match &result {
+        Ok(_) | Err(IngestError::Stopped { .. }) => None,
+        Err(error) => Some(error.to_string()),
+    };
+    // Where this can't be written, nothing can, and that is what is reported.
+    let _ = directory.set_source(lock, &SourceRecord { path: job.root.to_owned(), failure });
+    result
+}
+
+fn run(job: &Job, directory: &RepositoryDirectory, lock: &Lock) -> Result<Report, IngestError> {
+    let start = SystemTime::now();
+    let inventory = snapshot::inventory(job.root, job.revision, job.options)?;
+    let target = inventory.commit.clone().map_or(Target::WorkTree, Target::Commit);
+    let model = model_key(job.encoder);
+    let builds = directory.sound_builds();
+    let rules = rules(job.options);
+    let base = Base::open(directory, &builds, &rules, Some(&model.fingerprint));
+    let before = builds.iter().find(|it| it.manifest.target == target && it.manifest.rules == rules);
+    let read = |done, total| job.observer.at(Phase::Reading, done, total);
+    let surveyed = survey::survey(&inventory, before, &base, &read);
+    let mut run = Run { job, directory, base, model, embedding: Embedding::default(), embedding_time: Duration::ZERO, candidates: 0 };
+    let is_served = before.is_some_and(|it| it.manifest.model.as_ref() == Some(&run.model) && it.manifest.counts.is_complete());
+    let is_new = !(surveyed.is_unchanged && is_served);
+    let (changes, read) = (surveyed.changes.clone(), surveyed.read);
+    let build = match before.filter(|_| !is_new) {
+        Some(build) => build.clone(),
+        None => {
+            let made = run.build(surveyed, &inventory, Manifest {
+                target: target.clone(),
+                created: seconds(start),
+                listed: nanoseconds(start),
+                rules,
+                model: Some(run.model.clone()),
+                counts: Counts::default(),
+                parts: Vec::new(),
+            })?;
+            directory.publish(lock, &made)?;
+            made
+        }
+    };
+    Ok(Report {
+        target,
+        is_new,
+        changes,
+        counts: build.manifest.counts,
+        read,
+        embedding: run.embedding,
+        candidates: run.candidates,
+        skipped: build.skipped.len(),
+        notes: build.notes.len(),
+        embedding_time: run.embedding_time,
+        time: start.elapsed().unwrap_or_default(),
+    })
+}
+
+/// The name of an encoder's vectors.
+pub fn model_key(encoder: &dyn Encoder) -> ModelKey {
+    let info = encoder.info();
+    ModelKey { fingerprint: encoder.fingerprint().to_owned(), id: info.id.clone(), dimensions: info.dimensions }
+}
+
+fn seconds(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs())
+}
+
+fn nanoseconds(time: SystemTime) -> i64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |it| it.as_nanos() as i64)
+}
+
+struct Run<'a> {
+    job: &'a Job<'a>,
+    directory: &'a RepositoryDirectory,
+    base: Base,
+    model: ModelKey,
+    embedding: Embedding,
+    embedding_time: Duration,
+    candidates: usize,
+}
+
+impl Run<'_> {
+    /// Makes the build of what was surveyed.
+    fn build(&mut self, mut surveyed: Surveyed, inventory: &Inventory, manifest: Manifest) -> Result<Build, IngestError> {
+        self.candidates = surveyed.fresh.iter().map(|it| it.0.candidates().len()).sum();
+        let moved = self.to_move(&mut surveyed);
+        let mut rows: Vec<(Arc<str>, Row)> = std::mem::take(&mut surveyed.rows);
+        let mut parts: Vec<Part> = self.base.parts.clone();
+        let stamps: Vec<_> = surveyed.fresh.iter().map(|it| it.1).collect();
+        let mut files: Vec<File> = surveyed.fresh.into_iter().map(|it| it.0).collect();
+        let fresh = files.len();
+        files.extend(moved.iter().filter_map(|(_, row)| crate::index::view::file_of(&self.base.segments, row)).cloned());
+        if !files.is_empty() {
+            let origins: Vec<Option<Row>> = std::iter::repeat_n(None, fresh).chain(moved.iter().map(|it| Some(it.1))).collect();
+            parts.push(self.write_part(&files, &origins)?);
+            let part = parts.len() as u32 - 1;
+            let stamps = stamps.into_iter().chain(moved.iter().map(|it| it.1.stamp));
+            let added = files.iter().zip(stamps).zip(0..).map(|((file, stamp), number)| (file.path.clone(), Row { part, number, stamp }));
+            rows.extend(added);
+        }
+        rows.sort_by(|a, b| a.0.cmp(&b.0));
+        let mut build = Build {
+            manifest: Manifest { parts, ..manifest },
+            rows: rows.into_iter().map(|it| it.1).collect(),
+            skipped: inventory.skipped.iter().map(|it| (it.path.clone(), it.reason.to_string())).collect(),
+            notes: inventory.notes.iter().map(|it| (it.path.clone(), it.message.clone())).collect(),
+        };
+        keep_needed_parts(&mut build);
+        self.count(&mut build)?;
+        Ok(build)
+    }
+
+    /// Takes the rows out whose files are to be written again: those of parts without all vectors of the model, and all of them when
+    /// there are many parts or much in them is gone.
+    fn to_move(&mut self, surveyed: &mut Surveyed) -> Vec<(Arc<str>, Row)> {
+        let mut live: BTreeMap<u32, usize> = BTreeMap::new();
+        for (_, row) in &surveyed.rows {
+            *live.entry(row.part).or_default() += 1;
+        }
+        let all: usize = live.keys().map(|it| self.base.segments[*it as usize].files.len()).sum();
+        let is_worn = live.len() >= MOST_PARTS || 2 * surveyed.rows.len() < all;
+        let complete: Vec<bool> = (0..self.base.parts.len()).map(|at| self.is_complete(at)).collect();
+        let (moved, kept) = std::mem::take(&mut surveyed.rows).into_iter().partition(|(_, row)| is_worn || !complete[row.part as usize]);
+        surveyed.rows = kept;
+        moved
+    }
+
+    /// Whether every candidate of a part has all its vectors.
+    fn is_complete(&mut self, part: usize) -> bool {
+        match self.base.opened.vectors(self.directory, &self.base.parts[part]) {
+            Ok(Some(vectors)) => vectors.model == self.model && vectors.is_complete(),
+            Ok(None) | Err(_) => false,
+        }
+    }
+
+    fn write_part(&mut self, files: &[File], origins: &[Option<Row>]) -> Result<Part, IngestError> {
+        let mut embedder = Embedder::new(self.job, &self.model);
+        embedder.gather(files, origins, self.directory, &mut self.base)?;
+        let start = std::time::Instant::now();
+        let embedded = embedder.embed();
+        self.embedding_time += start.elapsed();
+        self.embedding = embedded?;
+        let vectors = self.directory.write_part("vectors", crate::index::embeddings::FORMAT, |path| embedder.write(path))?;
+        let segment = self.directory.write_part("segment", segment::FORMAT, |path| Ok::<_, IngestError>(segment::write(path, files)?))?;
+        let part = Part { segment, vectors: Some(vectors), graphs: [None, None] };
+        self.base.opened.segment(self.directory, &part)?;
+        Ok(part)
+    }
+
+    /// Counts what a build holds, and lists the files that gave no candidates.
+    fn count(&mut self, build: &mut Build) -> Result<(), IngestError> {
+        let parts = build.manifest.parts.clone();
+        let mut counts = Counts::default();
+        let segments = parts.iter().map(|it| self.base.opened.segment(self.directory, it)).collect::<Result<Vec<_>, _>>()?;
+        for row in &build.rows {
+            let Some(file) = crate::index::view::file_of(&segments, row) else { continue };
+            match &file.content {
+                FileContent::NoSource { reason } => build.skipped.push((file.path.to_string(), reason.clone())),
+                FileContent::Source { candidates, notes } => {
+                    counts.files += 1;
+                    counts.functions += candidates.len() - 1;
+                    build.notes.extend(notes.iter().map(|it| (file.path.to_string(), it.clone())));
+                    let first = segments[row.part as usize].starts[row.number as usize];
+                    if let Some(vectors) = self.base.opened.vectors(self.directory, &parts[row.part as usize])? {
+                        let (windows, with_vectors) = vectors.count(first..first + candidates.len() as u32);
+                        counts.windows += windows;
+                        counts.vectors += with_vectors;
+                    }
+                }
+            }
+        }
+        build.skipped.sort();
+        build.notes.sort();
+        build.manifest.counts = counts;
+        Ok(())
+    }
+}
+
+/// Leaves the parts that rows refer to.
+fn keep_needed_parts(build: &mut Build) {
+    let mut numbers: BTreeMap<u32, u32> = build.rows.iter().map(|it| (it.part, 0)).collect();
+    (0..).zip(numbers.values_mut()).for_each(|(number, it)| *it = number);
+    build.rows.iter_mut().for_each(|it| it.part = numbers[&it.part]);
+    let parts = std::mem::take(&mut build.manifest.parts);
+    build.manifest.parts = numbers.keys().map(|at| parts[*at as usize].clone()).collect();
+}
+
+/// The levels in the order of files on disk.
+const LEVELS: [Level; 2] = [Level::File, Level::Function];
+
+#[cfg(test)]
+mod tests;
