@@ -2,3 +2,4 @@
 
 pub mod lexical;
 pub mod tokens;
+pub mod vectors;
