@@ -26,6 +26,7 @@ pub struct Settings {
     pub snapshot: SnapshotSettings,
     pub images: imaging::Limits,
     pub locate: LocateSettings,
+    pub index: IndexSettings,
     pub ranking: Weights,
 }
 
@@ -42,6 +43,39 @@ pub struct LocateSettings {
     pub retriever: RetrieverKind,
     pub granularity: Granularity,
     pub rerank: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IndexSettings {
+    /// Absolute or from the current directory; empty for a system without a place for data.
+    pub data_dir: PathBuf,
+    pub refresh: Refresh,
+    pub refresh_files: usize,
+    pub store_bytes: u64,
+}
+
+/// What becomes of an index that is out of date when a question is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Refresh {
+    /// It is refreshed if little has changed.
+    Auto,
+    Always,
+    Never,
+}
+
+impl Refresh {
+    pub const ALL: [Refresh; 3] = [Refresh::Auto, Refresh::Always, Refresh::Never];
+
+    /// The name in flags.
+    pub fn name(self) -> &'static str {
+        match self {
+            Refresh::Auto => "auto",
+            Refresh::Always => "always",
+            Refresh::Never => "never",
+        }
+    }
 }
 
 /// Why settings can't be used.
@@ -70,8 +104,23 @@ pub enum ConfigError {
 /// An unreadable file, an unknown key or variable, a value of the wrong type or out of its range; the message names it.
 pub fn load(file: Option<&Path>) -> Result<Settings, ConfigError> {
     #[expect(clippy::disallowed_methods, reason = "this module is where the environment is read")]
-    let variables = std::env::vars_os();
-    resolve(file, &own(variables)?)
+    let variables: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+    let mut settings = resolve(file, &own(variables.iter().cloned())?)?;
+    if settings.index.data_dir.as_os_str().is_empty() {
+        settings.index.data_dir = data_directory(&variables).unwrap_or_default();
+    }
+    Ok(settings)
+}
+
+/// Where a user's data lies by the conventions of the system; `None` if the environment doesn't say.
+fn data_directory(variables: &[(OsString, OsString)]) -> Option<PathBuf> {
+    let variable = |name: &str| variables.iter().find(|it| it.0 == name).map(|it| Path::new(&it.1)).filter(|it| it.is_absolute());
+    let local = match (cfg!(windows), cfg!(target_os = "macos")) {
+        (true, _) => variable("LOCALAPPDATA").map(Path::to_owned),
+        (_, true) => variable("HOME").map(|it| it.join("Library/Application Support")),
+        _ => variable("HOME").map(|it| it.join(".local/share")),
+    };
+    Some(variable("XDG_DATA_HOME").map(Path::to_owned).or(local)?.join("sightline"))
 }
 
 /// The variables that are Sightline's, as text. One that is not text would be dropped in silence otherwise.

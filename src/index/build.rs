@@ -44,6 +44,13 @@ pub struct Counts {
     pub vectors: usize,
 }
 
+impl Counts {
+    /// Whether every window has a vector.
+    pub fn is_complete(&self) -> bool {
+        self.windows == self.vectors
+    }
+}
+
 /// A file that a build needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -156,21 +156,57 @@ impl SegmentVectors {
         owners.partition_point(|it| *it < candidate)..owners.partition_point(|it| *it <= candidate)
     }
 
-    /// The windows of a level with the number of each one's row, if it has one.
+    /// A row as it was written.
+    ///
+    /// # Errors
+    /// When the file is damaged or has no such row.
+    pub fn row(&self, level: Level, row: usize) -> Result<Vec<f16>, FileError> {
+        let width = 2 * self.model.dimensions;
+        let bytes = self.level(level).values.read(row * width..(row + 1) * width)?;
+        Ok(bytes.chunks_exact(2).map(|it| f16::from_le_bytes([it[0], it[1]])).collect())
+    }
+
+    /// The windows of some candidates at a level, with the number of each one's row if it has one.
     ///
     /// # Errors
     /// When the file is damaged.
-    pub fn windows(&self, level: Level) -> Result<Vec<(WindowRecord, Option<usize>)>, FileError> {
+    pub fn windows_of(&self, level: Level, candidates: Range<u32>) -> Result<Vec<(WindowRecord, Option<usize>)>, FileError> {
         let bytes = self.level(level).windows.all()?;
-        let mut rows = 0..;
+        let of = |candidate: u32| partition(bytes.len() / RECORD, |at| u32_at(bytes, at * RECORD) < candidate);
+        let mut rows = self.rows_of(level, candidates.start).start..;
         let window = |record: &[u8]| {
             let number = |at: usize| u32_at(record, 4 * at);
             let key = Key::from_bytes(std::array::from_fn(|at| record[16 + at]));
             let window = WindowRecord { candidate: number(0), body: number(1)..number(2), key };
             (window, if number(3) != 0 { rows.next() } else { None })
         };
-        Ok(bytes.chunks_exact(RECORD).map(window).collect())
+        Ok(bytes[of(candidates.start) * RECORD..of(candidates.end) * RECORD].chunks_exact(RECORD).map(window).collect())
     }
+
+    /// How many windows some candidates have at a level, and how many of them a vector.
+    ///
+    /// # Errors
+    /// When the file is damaged.
+    pub fn count(&self, level: Level, candidates: Range<u32>) -> Result<(usize, usize), FileError> {
+        let windows = self.windows_of(level, candidates.clone())?.len();
+        let rows = self.rows_of(level, candidates.start).start..self.rows_of(level, candidates.end).start;
+        Ok((windows, rows.len()))
+    }
+
+    /// Whether every window has a vector.
+    pub fn is_complete(&self) -> bool {
+        self.levels.iter().all(|it| it.windows.len() / RECORD == it.owners.len())
+    }
+}
+
+/// The first of `0..length` for which a condition that holds up to somewhere does not hold.
+fn partition(length: usize, holds: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (0, length);
+    while low < high {
+        let middle = low.midpoint(high);
+        if holds(middle) { low = middle + 1 } else { high = middle }
+    }
+    low
 }
 
 impl LevelVectors {

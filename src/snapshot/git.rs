@@ -48,15 +48,13 @@ pub(super) struct Revision {
 
 /// Where to read what a user means by a directory (absolute, links resolved) and perhaps a revision.
 pub(super) fn locate(root: &Path, revision: Option<&str>) -> Result<Place, SnapshotError> {
-    let path = || root.to_path_buf();
-    let repository = match (open(root), revision) {
-        (Ok(Some(repository)), _) => repository,
-        (Ok(None), None) => return Ok(Place::WorkTree(Scope::plain())),
-        (Ok(None), Some(revision)) => {
-            return Err(SnapshotError::NotARepository { path: path(), revision: revision.to_owned() });
+    let repository = match opened(root, revision) {
+        Ok(Some(repository)) => repository,
+        Ok(None) => return Ok(Place::WorkTree(Scope::plain())),
+        Err(SnapshotError::Repository { message, .. }) if revision.is_none() => {
+            return Ok(Place::WorkTree(scope_without_git(message)));
         }
-        (Err(message), Some(_)) => return Err(SnapshotError::Repository { path: path(), message }),
-        (Err(message), None) => return Ok(Place::WorkTree(scope_without_git(message))),
+        Err(error) => return Err(error),
     };
     let local = repository.to_thread_local();
     match (revision, prefix(&local, root)) {
@@ -66,6 +64,31 @@ pub(super) fn locate(root: &Path, revision: Option<&str>) -> Result<Place, Snaps
             Ok(Place::Revision(Box::new(Revision { repository, commit: None, listing: Listing::default() })))
         }
         (None, None) => revision_at(repository, root, "HEAD", ""),
+    }
+}
+
+/// The repository that a directory is in; it has to be in one if a revision is asked for.
+fn opened(root: &Path, revision: Option<&str>) -> Result<Option<ThreadSafeRepository>, SnapshotError> {
+    let path = || root.to_path_buf();
+    match (open(root), revision) {
+        (Ok(None), Some(revision)) => Err(SnapshotError::NotARepository { path: path(), revision: revision.to_owned() }),
+        (Err(message), _) => Err(SnapshotError::Repository { path: path(), message }),
+        (Ok(repository), _) => Ok(repository),
+    }
+}
+
+/// The commit that [`locate`] would list; `None` for the files on disk and for a repository without commits.
+pub(super) fn commit_of(root: &Path, revision: Option<&str>) -> Result<Option<String>, SnapshotError> {
+    let repository = match opened(root, revision) {
+        Ok(Some(repository)) => repository,
+        Ok(None) => return Ok(None),
+        Err(SnapshotError::Repository { .. }) if revision.is_none() => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let local = repository.to_thread_local();
+    match revision {
+        None if prefix(&local, root).is_some() || is_empty(&local) => Ok(None),
+        _ => Ok(Some(commit_at(&local, root, revision.unwrap_or("HEAD"))?.0.to_string())),
     }
 }
 
@@ -171,11 +194,7 @@ fn revision_at(
     prefix: &str,
 ) -> Result<Place, SnapshotError> {
     let local = repository.to_thread_local();
-    let (commit, tree) = resolve(&local, revision).map_err(|message| SnapshotError::NoSuchRevision {
-        path: root.to_path_buf(),
-        revision: revision.to_owned(),
-        message,
-    })?;
+    let (commit, tree) = commit_at(&local, root, revision)?;
     let mut lister = Lister { repository: &local, prefix_bytes: 0, listed_bytes: 0, listing: Listing::default() };
     let directory = lister.descend(tree, prefix).ok_or_else(|| SnapshotError::NoSuchDirectory {
         revision: revision.to_owned(),
@@ -184,6 +203,11 @@ fn revision_at(
     lister.list(directory);
     let listing = lister.listing;
     Ok(Place::Revision(Box::new(Revision { repository, commit: Some(commit.to_string()), listing })))
+}
+
+fn commit_at(repository: &Repository, root: &Path, revision: &str) -> Result<(ObjectId, ObjectId), SnapshotError> {
+    let failed = |message| SnapshotError::NoSuchRevision { path: root.to_path_buf(), revision: revision.to_owned(), message };
+    resolve(repository, revision).map_err(failed)
 }
 
 /// The commit that a revision names, and its tree.

@@ -199,6 +199,14 @@ pub fn inventory(root: &Path, revision: Option<&str>, options: &Options) -> Resu
     }
 }
 
+/// The full hash of the commit that [`inventory`] would list; `None` for the files on disk.
+///
+/// # Errors
+/// As for [`inventory`].
+pub fn commit_of(root: &Path, revision: Option<&str>) -> Result<Option<String>, SnapshotError> {
+    git::commit_of(&checked(root)?, revision)
+}
+
 /// The root with its links resolved, known to be a directory that can be listed.
 fn checked(root: &Path) -> Result<PathBuf, SnapshotError> {
     if root.as_os_str().is_empty() {

@@ -171,20 +171,21 @@ impl<'a> Embedder<'a> {
 
     /// Writes the vectors of the part.
     pub fn write(self, path: &Path) -> Result<(), IngestError> {
-        let vectors = [self.vectors(&self.levels[0])?, self.vectors(&self.levels[1])?];
+        let vectors = [self.vectors(Level::File)?, self.vectors(Level::Function)?];
         let windows = self.levels.map(|level| level.into_iter().map(|it| it.window).collect::<Vec<_>>());
         Ok(embeddings::write(path, self.model, [(&windows[0], &vectors[0]), (&windows[1], &vectors[1])])?)
     }
 
-    fn vectors(&self, planned: &[Planned]) -> Result<Vec<Option<Vec<f16>>>, IngestError> {
+    fn vectors(&self, level: Level) -> Result<Vec<Option<Vec<f16>>>, IngestError> {
+        let planned = &self.levels[level as usize];
         let mut vectors = Vec::with_capacity(planned.len());
         for chunk in planned.chunks(ASKED) {
             let stored: Vec<Key> = chunk.iter().filter(|it| matches!(it.origin, Origin::Store)).map(|it| it.window.key).collect();
             let mut stored = self.job.store.get(self.model, &stored)?.into_iter();
-            for Planned { window, origin } in chunk {
+            for Planned { origin, .. } in chunk {
                 vectors.push(match origin {
                     Origin::Store => stored.next().flatten(),
-                    Origin::Row(vectors, row) => Some(vectors.row(self.level_of(window), *row)?),
+                    Origin::Row(vectors, row) => Some(vectors.row(level, *row)?),
                 });
             }
         }

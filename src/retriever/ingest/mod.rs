@@ -282,9 +282,11 @@ impl Run<'_> {
                     build.notes.extend(notes.iter().map(|it| (file.path.to_string(), it.clone())));
                     let first = segments[row.part as usize].starts[row.number as usize];
                     if let Some(vectors) = self.base.opened.vectors(self.directory, &parts[row.part as usize])? {
-                        let (windows, with_vectors) = vectors.count(first..first + candidates.len() as u32);
-                        counts.windows += windows;
-                        counts.vectors += with_vectors;
+                        for level in LEVELS {
+                            let (windows, with_vectors) = vectors.count(level, first..first + candidates.len() as u32)?;
+                            counts.windows += windows;
+                            counts.vectors += with_vectors;
+                        }
                     }
                 }
             }
