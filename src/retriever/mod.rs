@@ -13,7 +13,8 @@ use rayon::prelude::*;
 use serde::Deserialize;
 
 use crate::encoder::{Encoder, EncoderError};
-use crate::index::lexical::{LexicalIndex, QueryTerm, Scheme};
+use crate::fsio::FileError;
+use crate::index::lexical::{LexicalIndex, Matches};
 use crate::snapshot::Snapshot;
 use crate::types::{Candidate, IssueReport, Level};
 
@@ -119,6 +120,9 @@ pub enum RetrieverError {
     /// Its own message says all there is to say.
     #[error(transparent)]
     Encoder(#[from] EncoderError),
+    /// The same.
+    #[error(transparent)]
+    Index(#[from] FileError),
     #[error(
         "the retriever `{retriever}` needs an encoder, and none is loaded: use `bm25`, or build with the feature `bundled-models`"
     )]
@@ -143,7 +147,7 @@ impl<'a> Localizer<'a> {
     /// Ranks the snapshot's candidates for an issue. `progress` hears of windows embedded and windows to embed.
     ///
     /// # Errors
-    /// When the encoder fails, or is needed and missing.
+    /// When the encoder fails, or is needed and missing; when the index is damaged.
     pub fn locate(
         &self,
         report: &IssueReport,
@@ -151,28 +155,29 @@ impl<'a> Localizer<'a> {
         progress: dense::Progress,
     ) -> Result<Answer, RetrieverError> {
         match request.retriever {
-            RetrieverKind::Bm25 => Ok(self.bm25(report, request)),
+            RetrieverKind::Bm25 => self.bm25(report, request),
             RetrieverKind::Dense => self.dense(report, request, progress),
             RetrieverKind::Hybrid => self.hybrid(report, request, progress),
         }
     }
 
-    fn bm25(&self, report: &IssueReport, request: &Request) -> Answer {
+    fn bm25(&self, report: &IssueReport, request: &Request) -> Result<Answer, RetrieverError> {
         let start = Instant::now();
         let terms = query::all_terms(report);
         let mut parts = vec![Parts::default(); self.candidates.len()];
         let mut ordered = Vec::new();
         for &level in request.granularity.levels() {
-            let scores = self.index.scores(level, &terms, &self.weights.plain_scheme(level));
-            for (&at, score) in self.index.documents(level).iter().zip(scores) {
+            let matches = self.index.matches(level, &terms, &self.weights.plain_scheme(level))?;
+            for (&at, score) in self.index.documents(level).iter().zip(matches.scores()) {
                 parts[at].lexical = score;
             }
-            ordered.push((level, ranker::ranked(self.index.documents(level), &parts)));
+            ordered.push((level, ranker::ranked(self.index.documents(level), &parts), matches));
         }
         let mut answer = Answer { lexical_time: start.elapsed(), ..Answer::default() };
-        let scheme = |level| self.weights.plain_scheme(level);
-        self.fill(&mut answer, &Ranking { ordered, parts, terms, scheme: &scheme }, request);
-        answer
+        for (level, order, matches) in &ordered {
+            self.fill(&mut answer, &Ranking { level: *level, order, parts: &parts, matches }, request);
+        }
+        Ok(answer)
     }
 
     fn dense(
@@ -198,8 +203,11 @@ impl<'a> Localizer<'a> {
             encoder_time: start.elapsed(),
             ..Answer::default()
         };
-        let (terms, scheme) = (query::telling_terms(report), |level| self.weights.field_scheme(level));
-        self.fill(&mut answer, &Ranking { ordered, parts, terms, scheme: &scheme }, request);
+        let terms = query::telling_terms(report);
+        for (level, order) in &ordered {
+            let matches = &self.index.matches(*level, &terms, &self.weights.field_scheme(*level))?;
+            self.fill(&mut answer, &Ranking { level: *level, order, parts: &parts, matches }, request);
+        }
         Ok(answer)
     }
 
@@ -211,17 +219,18 @@ impl<'a> Localizer<'a> {
     ) -> Result<Answer, RetrieverError> {
         let start = Instant::now();
         let terms = query::telling_terms(report);
-        let mut evidence = Evidence::gather(self.candidates, &self.index, report, &terms, self.weights);
+        let mut evidence = Evidence::gather(self.candidates, &self.index, report, &terms, self.weights)?;
         let mut answer = Answer { lexical_time: start.elapsed(), ..Answer::default() };
         if request.rerank > 0 {
             let scorer = self.scorer(report, request, progress)?;
-            self.rerank(&mut answer, &mut evidence, scorer, request, &terms)?;
+            self.rerank(&mut answer, &mut evidence, scorer, request)?;
             answer.encoder_time = start.elapsed() - answer.lexical_time;
         }
-        let levels = request.granularity.levels().iter();
-        let ordered = levels.map(|&level| (level, evidence.ranked(&self.index, level))).collect();
-        let scheme = |level| self.weights.field_scheme(level);
-        self.fill(&mut answer, &Ranking { ordered, parts: evidence.parts, terms, scheme: &scheme }, request);
+        for &level in request.granularity.levels() {
+            let order = &evidence.ranked(&self.index, level);
+            let matches = evidence.matches(level);
+            self.fill(&mut answer, &Ranking { level, order, parts: &evidence.parts, matches }, request);
+        }
         Ok(answer)
     }
 
@@ -232,7 +241,6 @@ impl<'a> Localizer<'a> {
         evidence: &mut Evidence,
         mut scorer: dense::Scorer,
         request: &Request,
-        terms: &[QueryTerm],
     ) -> Result<(), RetrieverError> {
         for &level in request.granularity.levels() {
             let (most, weight) = match level {
@@ -242,7 +250,7 @@ impl<'a> Localizer<'a> {
             let mut best = evidence.ranked(&self.index, level);
             best.retain(|&at| evidence.parts[at].score() > 0.0);
             best.truncate(most);
-            let worths = TermWorths::new(&self.index, level, terms);
+            let worths = TermWorths::new(evidence.matches(level));
             let worth = |text: &str| worths.of(text);
             evidence.add_dense(&scorer.similarities(self.candidates, &best, Some(&worth))?, weight);
         }
@@ -261,29 +269,26 @@ impl<'a> Localizer<'a> {
         Ok(dense::Scorer::new(encoder, report, progress)?)
     }
 
-    /// Puts the best of a ranking into the answer. A candidate for which nothing speaks is no result.
+    /// Puts the best of a level into the answer. A candidate for which nothing speaks is no result.
     fn fill(&self, answer: &mut Answer, ranking: &Ranking, request: &Request) {
-        for (level, order) in &ranking.ordered {
-            let shower = Shower::new(&self.index, *level, &ranking.terms, (ranking.scheme)(*level));
-            let found = order.iter().filter(|at| ranking.parts[**at] != Parts::default()).take(request.results);
-            let found: Vec<usize> = found.copied().collect();
-            // A result may be a file of megabytes, all of whose lines are looked at.
-            let hits = found.par_iter().map(|&at| shower.hit(self.candidates, at, ranking.parts[at])).collect();
-            match level {
-                Level::File => answer.files = hits,
-                Level::Function => answer.functions = hits,
-            }
+        let shower = Shower::new(&self.index, ranking.level, ranking.matches);
+        let found = ranking.order.iter().filter(|at| ranking.parts[**at] != Parts::default()).take(request.results);
+        let found: Vec<usize> = found.copied().collect();
+        // A result may be a file of megabytes, all of whose lines are looked at.
+        let hits = found.par_iter().map(|&at| shower.hit(self.candidates, at, ranking.parts[at])).collect();
+        match ranking.level {
+            Level::File => answer.files = hits,
+            Level::Function => answer.functions = hits,
         }
     }
 }
 
-/// Candidates in order, and what put them there.
+/// Candidates of a level in order, and what put them there.
 struct Ranking<'a> {
-    ordered: Vec<(Level, Vec<usize>)>,
-    parts: Vec<Parts>,
-    terms: Vec<QueryTerm>,
-    /// How the terms were scored at a level.
-    scheme: &'a (dyn Fn(Level) -> Scheme + Sync),
+    level: Level,
+    order: &'a [usize],
+    parts: &'a [Parts],
+    matches: &'a Matches<'a>,
 }
 
 #[cfg(test)]
