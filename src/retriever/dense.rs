@@ -1,51 +1,78 @@
 //! Similarity of an issue and candidates by the encoder: a candidate's score is that of its best window.
 
+use half::f16;
 use rayon::prelude::*;
 
-use crate::encoder::{Encoder, EncoderError, Window};
-use crate::types::{Candidate, IssueReport};
-use crate::vector;
+use crate::encoder::{QueryEmbedding, Window};
+use crate::index::store::{Key, ModelKey};
+use crate::index::view::How;
+use crate::types::Level;
 
-use super::{Embedded, QueryUse, RetrieverError};
+use super::ingest::{halves, model_key};
+use super::{Coder, Corpus, Embedded, QueryUse, Request, RetrieverError};
 
 /// Hears how many windows are embedded and how many there are to embed.
 pub type Progress<'a> = &'a (dyn Fn(usize, usize) + Sync);
 
 /// An embedded issue, ready to be compared.
 pub struct Scorer<'a> {
-    encoder: &'a dyn Encoder,
-    query: Vec<f32>,
-    query_use: QueryUse,
+    corpus: Corpus<'a>,
+    coder: Coder<'a>,
+    model: ModelKey,
+    query: &'a QueryEmbedding,
     embedded: Embedded,
     progress: Progress<'a>,
 }
 
+/// How telling a text is for the query.
+pub type Worth<'a> = &'a (dyn Fn(&str) -> f32 + Sync);
+
 impl<'a> Scorer<'a> {
-    pub fn new(encoder: &'a dyn Encoder, report: &IssueReport, progress: Progress<'a>) -> Result<Self, EncoderError> {
-        let query = encoder.query(report)?;
-        let query_use = QueryUse { tokens: query.tokens, used: query.tokens_used };
-        Ok(Scorer { encoder, query: query.vector, query_use, embedded: Embedded::default(), progress })
+    pub fn new(corpus: Corpus<'a>, coder: Coder<'a>, query: &'a QueryEmbedding, progress: Progress<'a>) -> Self {
+        Scorer { corpus, coder, model: model_key(coder.encoder), query, embedded: Embedded::default(), progress }
     }
 
     pub fn query_use(&self) -> QueryUse {
-        self.query_use
+        QueryUse { tokens: self.query.tokens, used: self.query.tokens_used }
     }
 
-    pub fn embedded(&self) -> Embedded {
+    pub fn embedded(self) -> Embedded {
         self.embedded
     }
 
-    /// Cosine similarity of each chosen candidate's best window. `worth` says how telling a text is for the query: of a
-    /// candidate with many windows only the most telling are embedded. Without it all are.
-    pub fn similarities(
-        &mut self,
-        candidates: &[Candidate],
-        chosen: &[usize],
-        worth: Option<&(dyn Fn(&str) -> f32 + Sync)>,
-    ) -> Result<Vec<(usize, f32)>, RetrieverError> {
+    /// The candidates of a level that are most similar, enough for the request: found among the vectors of the index, or else by
+    /// comparing all.
+    pub fn most_similar(&mut self, level: Level, documents: &[usize], request: &Request) -> Result<Vec<(usize, f32)>, RetrieverError> {
+        match self.corpus.vectors.filter(|it| it.model == self.model) {
+            None => self.similarities(level, documents, None),
+            Some(vectors) => {
+                let how = if request.exact { How::Exact } else { How::Fast };
+                let found = vectors.search(level, &self.query.vector, request.results, how, &|_| true)?;
+                self.embedded.candidates += documents.len();
+                Ok(found.into_iter().map(|(at, similarity)| (at as usize, similarity)).collect())
+            }
+        }
+    }
+
+    /// Cosine similarity of each chosen candidate's best window. Those without vectors in the index are embedded: of one with many
+    /// windows only the most telling, where `worth` says which, and otherwise all.
+    pub fn similarities(&mut self, level: Level, chosen: &[usize], worth: Option<Worth>) -> Result<Vec<(usize, f32)>, RetrieverError> {
+        self.embedded.candidates += chosen.len();
+        let indexed = match self.corpus.vectors.filter(|it| it.model == self.model) {
+            Some(vectors) => vectors.similarities(level, chosen, &self.query.vector)?,
+            None => vec![None; chosen.len()],
+        };
+        let missing: Vec<usize> = chosen.iter().zip(&indexed).filter(|it| it.1.is_none()).map(|it| *it.0).collect();
+        let mut embedded = self.embed(&missing, worth)?.into_iter();
+        Ok(chosen.iter().zip(indexed).filter_map(|(&at, indexed)| Some((at, indexed.or_else(|| embedded.next())?))).collect())
+    }
+
+    /// The similarities of candidates by vectors from the store and the encoder.
+    fn embed(&mut self, chosen: &[usize], worth: Option<Worth>) -> Result<Vec<f32>, RetrieverError> {
         let windows_of = |&at: &usize| {
-            let body = candidates[at].body()?;
-            let windows = self.encoder.windows(&candidates[at].header(), body)?;
+            let candidate = &self.corpus.candidates[at];
+            let body = candidate.body()?;
+            let windows = self.coder.encoder.windows(&candidate.header(), body)?;
             Ok(match worth {
                 Some(worth) if windows.len() > MOST_WINDOWS => most_telling(windows, body, worth),
                 _ => windows,
@@ -53,17 +80,38 @@ impl<'a> Scorer<'a> {
         };
         let windows: Vec<Vec<Window>> = chosen.par_iter().map(windows_of).collect::<Result<_, RetrieverError>>()?;
         let flat: Vec<&Window> = windows.iter().flatten().collect();
-        let vectors = self.encoder.embed(&flat, self.progress)?;
-        self.embedded.candidates += chosen.len();
-        self.embedded.windows += flat.len();
-
-        let mut similarities = vectors.iter().map(|it| vector::dot(it, &self.query));
-        let best = chosen
-            .iter()
-            .zip(&windows)
-            .map(|(&at, windows)| (at, similarities.by_ref().take(windows.len()).fold(f32::NEG_INFINITY, f32::max)));
-        Ok(best.collect())
+        let vectors = self.vectors(&flat)?;
+        let mut similarities = vectors.iter().map(|it| similarity(it, &self.query.vector));
+        let best_of = |it: &Vec<Window>| similarities.by_ref().take(it.len()).fold(f32::NEG_INFINITY, f32::max);
+        Ok(windows.iter().map(best_of).collect())
     }
+
+    /// The vectors of windows. A store that fails costs time, not the answer.
+    fn vectors(&mut self, windows: &[&Window]) -> Result<Vec<Vec<f16>>, RetrieverError> {
+        let keys: Vec<Key> = windows.iter().map(|it| Key::of_tokens(&it.tokens)).collect();
+        let mut found = match self.coder.store.get(&self.model, &keys) {
+            Ok(found) => found,
+            Err(error) => {
+                self.embedded.unkept = Some(error.to_string());
+                vec![None; keys.len()]
+            }
+        };
+        let missing: Vec<usize> = (0..keys.len()).filter(|at| found[*at].is_none()).collect();
+        let unread: Vec<&Window> = missing.iter().map(|at| windows[*at]).collect();
+        let vectors: Vec<Vec<f16>> = self.coder.encoder.embed(&unread, self.progress)?.iter().map(|it| halves(it)).collect();
+        let items: Vec<(Key, &[f16])> = missing.iter().zip(&vectors).map(|(at, vector)| (keys[*at], &vector[..])).collect();
+        if !items.is_empty() && self.embedded.unkept.is_none() {
+            self.embedded.unkept = self.coder.store.put(&self.model, &items).err().map(|it| it.to_string());
+        }
+        self.embedded.windows += missing.len();
+        self.embedded.cached += keys.len() - missing.len();
+        missing.into_iter().zip(vectors).for_each(|(at, vector)| found[at] = Some(vector));
+        Ok(found.into_iter().flatten().collect())
+    }
+}
+
+fn similarity(vector: &[f16], query: &[f32]) -> f32 {
+    vector.iter().zip(query).map(|(a, b)| a.to_f32() * b).sum()
 }
 
 /// The windows of a long candidate that are embedded when a list is reranked. A file of a thousand lines has forty; the
@@ -71,7 +119,7 @@ impl<'a> Scorer<'a> {
 const MOST_WINDOWS: usize = 2;
 
 /// The windows whose text is worth most to the query, in their order.
-fn most_telling(windows: Vec<Window>, body: &str, worth: &(dyn Fn(&str) -> f32 + Sync)) -> Vec<Window> {
+fn most_telling(windows: Vec<Window>, body: &str, worth: Worth) -> Vec<Window> {
     let mut ranked: Vec<(f32, usize)> =
         windows.iter().enumerate().map(|(at, window)| (worth(&body[window.body.clone()]), at)).collect();
     ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));

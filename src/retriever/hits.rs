@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::index::lexical::{LexicalIndex, QueryTerm, Scheme};
+use crate::index::lexical::{LexicalIndex, Matches};
 use crate::index::tokens;
 use crate::types::{Candidate, Level, TextError};
 
@@ -38,16 +38,15 @@ const SHOWN_TERMS: usize = 6;
 
 /// Makes hits of one level's candidates.
 pub struct Shower<'a> {
-    index: &'a LexicalIndex,
-    level: Level,
-    terms: &'a [QueryTerm],
-    scheme: Scheme,
+    /// Positions of the level's documents.
+    documents: &'a [usize],
+    matches: &'a Matches<'a>,
     worths: TermWorths<'a>,
 }
 
 impl<'a> Shower<'a> {
-    pub fn new(index: &'a LexicalIndex, level: Level, terms: &'a [QueryTerm], scheme: Scheme) -> Self {
-        Shower { index, level, terms, scheme, worths: TermWorths::new(index, level, terms) }
+    pub fn new(index: &'a LexicalIndex, level: Level, matches: &'a Matches<'a>) -> Self {
+        Shower { documents: index.documents(level), matches, worths: TermWorths::new(matches) }
     }
 
     /// The candidate at a position of the list as a result.
@@ -56,8 +55,7 @@ impl<'a> Shower<'a> {
     /// When its text can't be had.
     pub fn hit(&self, candidates: &[Candidate], at: usize, parts: Parts) -> Result<Hit, TextError> {
         let candidate = candidates[at].clone();
-        let document = self.index.documents(self.level).partition_point(|&it| it < at);
-        let by_term = self.index.explain(self.level, document, self.terms, &self.scheme);
+        let by_term = self.matches.explain(self.documents.partition_point(|&it| it < at));
         let terms = by_term.into_iter().take(SHOWN_TERMS).map(|(term, score)| (term.to_owned(), score)).collect();
         Ok(Hit { score: parts.score(), parts, terms, lines: self.lines(&candidate)?, candidate })
     }
@@ -93,9 +91,8 @@ fn shown_text(line: &str) -> String {
 pub struct TermWorths<'t>(HashMap<&'t str, f32>);
 
 impl<'t> TermWorths<'t> {
-    pub fn new(index: &LexicalIndex, level: Level, terms: &'t [QueryTerm]) -> Self {
-        let worth = |term: &'t QueryTerm| Some((term.text.as_str(), term.weight * index.rarity(level, &term.text)?));
-        TermWorths(terms.iter().filter_map(worth).collect())
+    pub fn new(matches: &Matches<'t>) -> Self {
+        TermWorths(matches.gains().collect())
     }
 
     /// The worth of the distinct query terms in a text.
@@ -120,6 +117,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::index::lexical::{QueryTerm, Scheme};
     use crate::types::{Source, Text};
 
     /// Lines shown of a file, by number, for a query of words that stand in it.
@@ -134,8 +132,8 @@ mod tests {
             weights: [1.0, 0.0, 0.0],
             lengths: crate::index::lexical::LengthNorm::Joined { b: 0.75 },
         };
-        let hit =
-            Shower::new(&index, Level::File, &terms, scheme).hit(&candidates, 0, Parts::default()).expect("in memory");
+        let matches = index.matches(Level::File, &terms, &scheme).expect("sound");
+        let hit = Shower::new(&index, Level::File, &matches).hit(&candidates, 0, Parts::default()).expect("in memory");
         assert_eq!(hit.lines.iter().map(|it| it.line).collect::<Vec<_>>(), expected, "{text}");
     }
 

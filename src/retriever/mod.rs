@@ -3,6 +3,7 @@
 mod demotion;
 mod dense;
 mod hits;
+pub mod ingest;
 mod mentions;
 mod query;
 pub mod ranker;
@@ -12,9 +13,12 @@ use std::time::{Duration, Instant};
 use rayon::prelude::*;
 use serde::Deserialize;
 
-use crate::encoder::{Encoder, EncoderError};
-use crate::index::lexical::{LexicalIndex, QueryTerm, Scheme};
-use crate::snapshot::Snapshot;
+use crate::encoder::{Encoder, EncoderError, QueryEmbedding};
+use crate::fsio::FileError;
+use crate::index::lexical::{LexicalIndex, Matches};
+use crate::index::store::EmbeddingStore;
+use crate::index::vectors::VectorError;
+use crate::index::view::Vectors;
 use crate::types::{Candidate, IssueReport, Level, TextError};
 
 pub use hits::{Hit, MatchedLine};
@@ -83,8 +87,10 @@ pub struct Request {
     pub granularity: Granularity,
     /// Results in each list; fewer when there are fewer candidates.
     pub results: usize,
-    /// Functions that hybrid embeds; a quarter as many files. 0: no encoder.
+    /// Functions that hybrid compares by the encoder; a quarter as many files. 0: no encoder.
     pub rerank: usize,
+    /// Compare all vectors in full precision where a search by codes or a graph would do.
+    pub exact: bool,
 }
 
 /// The answer to a request.
@@ -106,11 +112,17 @@ pub struct QueryUse {
     pub used: usize,
 }
 
-/// What the encoder computed for an answer.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// What an answer had to be embedded for, because the index had no vectors of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Embedded {
+    /// Candidates that were compared with the issue.
     pub candidates: usize,
+    /// Windows that the encoder read.
     pub windows: usize,
+    /// Windows whose vectors the store had.
+    pub cached: usize,
+    /// Why vectors could not be kept, if so.
+    pub unkept: Option<String>,
 }
 
 /// Why there is no answer.
@@ -119,85 +131,95 @@ pub enum RetrieverError {
     /// Its own message says all there is to say.
     #[error(transparent)]
     Encoder(#[from] EncoderError),
-    /// So does its.
+    /// The same.
     #[error(transparent)]
     Text(#[from] TextError),
+    #[error("{0}; `sightline index` makes it again")]
+    Index(#[from] FileError),
+    #[error("{0}; `sightline index` makes the vectors again")]
+    Vectors(#[from] VectorError),
     #[error(
         "the retriever `{retriever}` needs an encoder, and none is loaded: use `bm25`, or build with the feature `bundled-models`"
     )]
     NoEncoder { retriever: &'static str },
 }
 
-/// A snapshot made ready for questions.
+/// What is searched: a snapshot in memory, or an index.
+#[derive(Clone, Copy)]
+pub struct Corpus<'a> {
+    /// Ordered by path; the file first, then its functions by position.
+    pub candidates: &'a [Candidate],
+    pub lexical: &'a LexicalIndex,
+    /// What is not in them is embedded when it is needed.
+    pub vectors: Option<&'a Vectors>,
+}
+
+/// What embeds, and where that is kept.
+#[derive(Clone, Copy)]
+pub struct Coder<'a> {
+    pub encoder: &'a dyn Encoder,
+    pub store: &'a dyn EmbeddingStore,
+}
+
+/// An issue, with its embedding where the retriever needs one.
+#[derive(Clone, Copy)]
+pub struct Question<'a> {
+    pub report: &'a IssueReport,
+    pub query: Option<&'a QueryEmbedding>,
+}
+
+/// A corpus made ready for questions.
 pub struct Localizer<'a> {
-    candidates: &'a [Candidate],
-    index: LexicalIndex,
-    encoder: Option<&'a dyn Encoder>,
+    corpus: Corpus<'a>,
+    coder: Option<Coder<'a>>,
     weights: &'a Weights,
 }
 
 impl<'a> Localizer<'a> {
-    /// Indexes a snapshot's candidates.
-    ///
-    /// # Errors
-    /// When a text can't be had.
-    pub fn new(
-        snapshot: &'a Snapshot,
-        encoder: Option<&'a dyn Encoder>,
-        weights: &'a Weights,
-    ) -> Result<Self, RetrieverError> {
-        let candidates = snapshot.candidates.as_slice();
-        Ok(Localizer { candidates, index: LexicalIndex::build(candidates)?, encoder, weights })
+    pub fn new(corpus: Corpus<'a>, coder: Option<Coder<'a>>, weights: &'a Weights) -> Self {
+        Localizer { corpus, coder, weights }
     }
 
-    /// Ranks the snapshot's candidates for an issue. `progress` hears of windows embedded and windows to embed.
+    /// Ranks the candidates for an issue. `progress` hears of windows embedded and windows to embed.
     ///
     /// # Errors
-    /// When the encoder fails, or is needed and missing.
-    pub fn locate(
-        &self,
-        report: &IssueReport,
-        request: &Request,
-        progress: dense::Progress,
-    ) -> Result<Answer, RetrieverError> {
+    /// When the encoder fails, or is needed and missing; when the index is damaged.
+    pub fn locate(&self, question: Question, request: &Request, progress: dense::Progress) -> Result<Answer, RetrieverError> {
         match request.retriever {
-            RetrieverKind::Bm25 => self.bm25(report, request),
-            RetrieverKind::Dense => self.dense(report, request, progress),
-            RetrieverKind::Hybrid => self.hybrid(report, request, progress),
+            RetrieverKind::Bm25 => self.bm25(question.report, request),
+            RetrieverKind::Dense => self.dense(question, request, progress),
+            RetrieverKind::Hybrid => self.hybrid(question, request, progress),
         }
     }
 
     fn bm25(&self, report: &IssueReport, request: &Request) -> Result<Answer, RetrieverError> {
         let start = Instant::now();
         let terms = query::all_terms(report);
-        let mut parts = vec![Parts::default(); self.candidates.len()];
+        let index = self.corpus.lexical;
+        let mut parts = vec![Parts::default(); self.corpus.candidates.len()];
         let mut ordered = Vec::new();
         for &level in request.granularity.levels() {
-            let scores = self.index.scores(level, &terms, &self.weights.plain_scheme(level));
-            for (&at, score) in self.index.documents(level).iter().zip(scores) {
+            let matches = index.matches(level, &terms, &self.weights.plain_scheme(level))?;
+            for (&at, score) in index.documents(level).iter().zip(matches.scores()) {
                 parts[at].lexical = score;
             }
-            ordered.push((level, ranker::ranked(self.index.documents(level), &parts)));
+            ordered.push((level, ranker::ranked(index.documents(level), &parts), matches));
         }
         let mut answer = Answer { lexical_time: start.elapsed(), ..Answer::default() };
-        let scheme = |level| self.weights.plain_scheme(level);
-        self.fill(&mut answer, &Ranking { ordered, parts, terms, scheme: &scheme }, request)?;
+        for (level, order, matches) in &ordered {
+            self.fill(&mut answer, &Ranking { level: *level, order, parts: &parts, matches }, request)?;
+        }
         Ok(answer)
     }
 
-    fn dense(
-        &self,
-        report: &IssueReport,
-        request: &Request,
-        progress: dense::Progress,
-    ) -> Result<Answer, RetrieverError> {
+    fn dense(&self, question: Question, request: &Request, progress: dense::Progress) -> Result<Answer, RetrieverError> {
         let start = Instant::now();
-        let mut scorer = self.scorer(report, request, progress)?;
-        let mut parts = vec![Parts::default(); self.candidates.len()];
+        let mut scorer = self.scorer(question, request, progress)?;
+        let mut parts = vec![Parts::default(); self.corpus.candidates.len()];
         let mut ordered = Vec::new();
         for &level in request.granularity.levels() {
-            let documents = self.index.documents(level);
-            for (at, similarity) in scorer.similarities(self.candidates, documents, None)? {
+            let documents = self.corpus.lexical.documents(level);
+            for (at, similarity) in scorer.most_similar(level, documents, request)? {
                 parts[at].dense = similarity;
             }
             ordered.push((level, ranker::ranked(documents, &parts)));
@@ -208,30 +230,30 @@ impl<'a> Localizer<'a> {
             encoder_time: start.elapsed(),
             ..Answer::default()
         };
-        let (terms, scheme) = (query::telling_terms(report), |level| self.weights.field_scheme(level));
-        self.fill(&mut answer, &Ranking { ordered, parts, terms, scheme: &scheme }, request)?;
+        let terms = query::telling_terms(question.report);
+        for (level, order) in &ordered {
+            let matches = &self.corpus.lexical.matches(*level, &terms, &self.weights.field_scheme(*level))?;
+            self.fill(&mut answer, &Ranking { level: *level, order, parts: &parts, matches }, request)?;
+        }
         Ok(answer)
     }
 
-    fn hybrid(
-        &self,
-        report: &IssueReport,
-        request: &Request,
-        progress: dense::Progress,
-    ) -> Result<Answer, RetrieverError> {
+    fn hybrid(&self, question: Question, request: &Request, progress: dense::Progress) -> Result<Answer, RetrieverError> {
         let start = Instant::now();
-        let terms = query::telling_terms(report);
-        let mut evidence = Evidence::gather(self.candidates, &self.index, report, &terms, self.weights);
+        let terms = query::telling_terms(question.report);
+        let Corpus { candidates, lexical, .. } = self.corpus;
+        let mut evidence = Evidence::gather(candidates, lexical, question.report, &terms, self.weights)?;
         let mut answer = Answer { lexical_time: start.elapsed(), ..Answer::default() };
         if request.rerank > 0 {
-            let scorer = self.scorer(report, request, progress)?;
-            self.rerank(&mut answer, &mut evidence, scorer, request, &terms)?;
+            let scorer = self.scorer(question, request, progress)?;
+            self.rerank(&mut answer, &mut evidence, scorer, request)?;
             answer.encoder_time = start.elapsed() - answer.lexical_time;
         }
-        let levels = request.granularity.levels().iter();
-        let ordered = levels.map(|&level| (level, evidence.ranked(&self.index, level))).collect();
-        let scheme = |level| self.weights.field_scheme(level);
-        self.fill(&mut answer, &Ranking { ordered, parts: evidence.parts, terms, scheme: &scheme }, request)?;
+        for &level in request.granularity.levels() {
+            let order = &evidence.ranked(lexical, level);
+            let matches = evidence.matches(level);
+            self.fill(&mut answer, &Ranking { level, order, parts: &evidence.parts, matches }, request)?;
+        }
         Ok(answer)
     }
 
@@ -242,62 +264,53 @@ impl<'a> Localizer<'a> {
         evidence: &mut Evidence,
         mut scorer: dense::Scorer,
         request: &Request,
-        terms: &[QueryTerm],
     ) -> Result<(), RetrieverError> {
         for &level in request.granularity.levels() {
             let (most, weight) = match level {
                 Level::File => (request.rerank.div_ceil(4), self.weights.dense_file),
                 Level::Function => (request.rerank, self.weights.dense_function),
             };
-            let mut best = evidence.ranked(&self.index, level);
+            let mut best = evidence.ranked(self.corpus.lexical, level);
             best.retain(|&at| evidence.parts[at].score() > 0.0);
             best.truncate(most);
-            let worths = TermWorths::new(&self.index, level, terms);
+            let worths = TermWorths::new(evidence.matches(level));
             let worth = |text: &str| worths.of(text);
-            evidence.add_dense(&scorer.similarities(self.candidates, &best, Some(&worth))?, weight);
+            evidence.add_dense(&scorer.similarities(level, &best, Some(&worth))?, weight);
         }
         answer.query = Some(scorer.query_use());
         answer.embedded = scorer.embedded();
         Ok(())
     }
 
-    fn scorer<'s>(
-        &'s self,
-        report: &IssueReport,
-        request: &Request,
-        progress: dense::Progress<'s>,
-    ) -> Result<dense::Scorer<'s>, RetrieverError> {
-        let encoder = self.encoder.ok_or(RetrieverError::NoEncoder { retriever: request.retriever.name() })?;
-        Ok(dense::Scorer::new(encoder, report, progress)?)
+    fn scorer<'s>(&'s self, question: Question<'s>, request: &Request, progress: dense::Progress<'s>) -> Result<dense::Scorer<'s>, RetrieverError> {
+        let missing = RetrieverError::NoEncoder { retriever: request.retriever.name() };
+        match (self.coder, question.query) {
+            (Some(coder), Some(query)) => Ok(dense::Scorer::new(self.corpus, coder, query, progress)),
+            _ => Err(missing),
+        }
     }
 
-    /// Puts the best of a ranking into the answer. A candidate for which nothing speaks is no result.
+    /// Puts the best of a level into the answer. A candidate for which nothing speaks is no result.
     fn fill(&self, answer: &mut Answer, ranking: &Ranking, request: &Request) -> Result<(), RetrieverError> {
-        for (level, order) in &ranking.ordered {
-            let shower = Shower::new(&self.index, *level, &ranking.terms, (ranking.scheme)(*level));
-            let found = order.iter().filter(|at| ranking.parts[**at] != Parts::default()).take(request.results);
-            let found: Vec<usize> = found.copied().collect();
-            // A result may be a file of megabytes, all of whose lines are looked at.
-            let hits = found
-                .par_iter()
-                .map(|&at| shower.hit(self.candidates, at, ranking.parts[at]))
-                .collect::<Result<_, _>>()?;
-            match level {
-                Level::File => answer.files = hits,
-                Level::Function => answer.functions = hits,
-            }
+        let shower = Shower::new(self.corpus.lexical, ranking.level, ranking.matches);
+        let found = ranking.order.iter().filter(|at| ranking.parts[**at] != Parts::default()).take(request.results);
+        let found: Vec<usize> = found.copied().collect();
+        // A result may be a file of megabytes, all of whose lines are looked at.
+        let hits = found.par_iter().map(|&at| shower.hit(self.corpus.candidates, at, ranking.parts[at])).collect::<Result<_, _>>()?;
+        match ranking.level {
+            Level::File => answer.files = hits,
+            Level::Function => answer.functions = hits,
         }
         Ok(())
     }
 }
 
-/// Candidates in order, and what put them there.
+/// Candidates of a level in order, and what put them there.
 struct Ranking<'a> {
-    ordered: Vec<(Level, Vec<usize>)>,
-    parts: Vec<Parts>,
-    terms: Vec<QueryTerm>,
-    /// How the terms were scored at a level.
-    scheme: &'a (dyn Fn(Level) -> Scheme + Sync),
+    level: Level,
+    order: &'a [usize],
+    parts: &'a [Parts],
+    matches: &'a Matches<'a>,
 }
 
 #[cfg(test)]

@@ -6,7 +6,8 @@
 
 use std::collections::HashMap;
 
-use crate::index::lexical::{FIELDS, LengthNorm, LexicalIndex, QueryTerm, Scheme};
+use crate::fsio::FileError;
+use crate::index::lexical::{FIELDS, LengthNorm, LexicalIndex, Matches, QueryTerm, Scheme};
 use crate::types::{Candidate, IssueReport, Level};
 
 use super::demotion::Purpose;
@@ -97,26 +98,33 @@ impl Parts {
 }
 
 /// The evidence of every candidate, by position in the candidate list.
-pub struct Evidence {
+pub struct Evidence<'q> {
     pub parts: Vec<Parts>,
+    /// What the query's terms find, by level.
+    matches: [Matches<'q>; 2],
     /// The factor on this candidate's evidence: 1, or the demotion.
     factors: Vec<f32>,
 }
 
-impl Evidence {
+impl<'q> Evidence<'q> {
     /// Everything that can be said without an encoder.
+    ///
+    /// # Errors
+    /// When the index is damaged.
     pub fn gather(
         candidates: &[Candidate],
         index: &LexicalIndex,
         report: &IssueReport,
-        terms: &[QueryTerm],
+        terms: &'q [QueryTerm],
         weights: &Weights,
-    ) -> Self {
+    ) -> Result<Self, FileError> {
         let factors: Vec<f32> = factors(candidates, report, weights);
         let mentions = Mentions::of(report).strengths(candidates);
         let mut parts = vec![Parts::default(); candidates.len()];
+        let matches = |level| index.matches(level, terms, &weights.field_scheme(level));
+        let matches = [matches(Level::File)?, matches(Level::Function)?];
         for level in [Level::File, Level::Function] {
-            let scores = index.scores(level, terms, &weights.field_scheme(level));
+            let scores = matches[level as usize].scores();
             let best = scores.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
             for (&at, score) in index.documents(level).iter().zip(&scores) {
                 parts[at].lexical = factors[at] * score / best;
@@ -124,7 +132,11 @@ impl Evidence {
             }
         }
         couple(candidates, &mut parts, weights);
-        Evidence { parts, factors }
+        Ok(Evidence { parts, matches, factors })
+    }
+
+    pub fn matches(&self, level: Level) -> &Matches<'q> {
+        &self.matches[level as usize]
     }
 
     /// The candidates of a level, best first.
@@ -271,7 +283,7 @@ mod tests {
     /// The dense parts after a fusion at weight 1, of candidates with these scores and factors.
     #[track_caller]
     fn check_dense(scores: &[f32], factors: &[f32], similarities: &[(usize, f32)], expected: &[f32]) {
-        let mut evidence = Evidence { parts: lexical(scores), factors: factors.to_vec() };
+        let mut evidence = Evidence { parts: lexical(scores), matches: Default::default(), factors: factors.to_vec() };
         evidence.add_dense(similarities, 1.0);
         check_values(&evidence.parts.iter().map(|it| it.dense).collect::<Vec<_>>(), expected);
         check_values(&evidence.parts.iter().map(|it| it.lexical).collect::<Vec<_>>(), scores);
@@ -337,7 +349,7 @@ mod tests {
         // No length normalisation and no path: the two files with the word score alike.
         let fields = FieldWeights { body: 1.0, path: 0.0, name: 0.0, body_b: 0.0, path_b: 0.0, name_b: 0.0 };
         let weights = Weights { file_fields: fields, ..weights() };
-        let evidence = Evidence::gather(&candidates, &index, &IssueReport::default(), &terms, &weights);
+        let evidence = Evidence::gather(&candidates, &index, &IssueReport::default(), &terms, &weights).expect("sound");
         check_values(&evidence.parts.iter().map(|it| it.lexical).collect::<Vec<_>>(), &[1.0, 0.4, 0.0]);
         assert_eq!(evidence.ranked(&index, Level::File), [0, 1, 2]);
     }
@@ -352,7 +364,8 @@ mod tests {
             let fields = FieldWeights { body: weight, path: 0.0, name: weight, body_b: 1.0, path_b: 1.0, name_b: 1.0 };
             let weights =
                 Weights { k1, file_fields: fields.clone(), function_fields: fields, mention: 1000.0, ..weights() };
-            let evidence = Evidence::gather(&candidates, &index, &IssueReport::default(), &terms, &weights);
+            let evidence =
+                Evidence::gather(&candidates, &index, &IssueReport::default(), &terms, &weights).expect("sound");
             assert!(evidence.parts.iter().all(|it| it.score().is_finite()), "{k1} {weight}: {:?}", evidence.parts);
         }
     }

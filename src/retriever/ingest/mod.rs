@@ -22,6 +22,7 @@ use crate::snapshot::{self, Inventory, SnapshotError};
 use crate::types::{Level, TextError};
 
 use embed::Embedder;
+pub use embed::halves;
 use survey::{Base, Surveyed};
 
 pub use survey::{Changes, rules, target};
