@@ -7,7 +7,7 @@ use anyhow::anyhow;
 
 use super::{Failure, terminal};
 use crate::index::directory::{DataDirectory, IndexError, Lock, RepositoryDirectory};
-use crate::index::store::{EmbeddingStore, MemoryStore, Store};
+use crate::index::store::{EmbeddingStore, MemoryStore, Replaced, Store};
 
 /// The data directory in force.
 ///
@@ -25,9 +25,10 @@ pub fn data_directory(path: &Path) -> Result<DataDirectory, Failure> {
 /// # Errors
 /// When it can't be opened.
 pub fn store(data: &DataDirectory) -> Result<Store, Failure> {
-    let (store, replaced) = Store::open_or_replace(&data.store())?;
-    if let Some(replaced) = replaced {
-        terminal::warning(&replaced.to_string());
+    let store = Store::open_or_replace(&data.store())?;
+    for Replaced { path, what, .. } in store.replaced() {
+        let path = path.display();
+        terminal::warning(&format!("the store of vectors was damaged ({what}), so a new one was begun; it is kept as `{path}`"));
     }
     Ok(store)
 }

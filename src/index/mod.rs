@@ -1,4 +1,5 @@
-//! F1: indexes over candidates. Knows nothing of where candidates come from or how lists are fused.
+//! F1: indexes over candidates, and the vectors they are made of. Knows nothing of where candidates come from or how lists are
+//! fused.
 
 pub mod build;
 pub mod directory;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{FIELDS, field};
 use crate::index::tokens;
-use crate::types::{Candidate, Level};
+use crate::types::{Candidate, Level, TextError};
 
 /// Files are counted in runs of about so many bytes: within a run a word is taken apart once, however many files it stands in,
 /// and runs are counted in parallel.
@@ -61,13 +61,13 @@ pub(super) struct Counted {
 }
 
 impl Counted {
-    pub(super) fn of(candidates: &[Candidate]) -> Self {
+    pub(super) fn of(candidates: &[Candidate]) -> Result<Self, TextError> {
         let (mut counted, mut lexicon, mut counter) = (Counted::default(), Lexicon::default(), Counter::default());
         for file in files(candidates) {
-            counted.add_file(file, &mut lexicon, &mut counter);
+            counted.add_file(file, &mut lexicon, &mut counter)?;
         }
         counted.terms = lexicon.by_term;
-        counted
+        Ok(counted)
     }
 
     /// Documents of a level.
@@ -75,9 +75,9 @@ impl Counted {
         self.documents[level as usize]
     }
 
-    fn add_file<'c>(&mut self, file: &'c [Candidate], lexicon: &mut Lexicon<'c>, counter: &mut Counter) {
-        let Some(first) = file.first() else { return };
-        let content: &str = &first.source.content;
+    fn add_file<'c>(&mut self, file: &'c [Candidate], lexicon: &mut Lexicon<'c>, counter: &mut Counter) -> Result<(), TextError> {
+        let Some(first) = file.first() else { return Ok(()) };
+        let content: &str = &first.source.text()?.content;
         let words: Vec<(usize, u32)> =
             tokens::words(content).map(|it| (it.start, lexicon.word(&content[it.range()]))).collect();
         let path = lexicon.words_of(first.path());
@@ -93,6 +93,7 @@ impl Counted {
             names.iter().flatten().for_each(|it| counter.add(field::NAME, lexicon.terms_of(*it)));
             self.add_document(candidate.level, counter);
         }
+        Ok(())
     }
 
     fn add_document(&mut self, level: Level, counter: &mut Counter) {

@@ -16,7 +16,7 @@ mod postings;
 use rayon::prelude::*;
 
 use crate::fsio::{FileError, Section};
-use crate::types::{Candidate, Level};
+use crate::types::{Candidate, Level, TextError};
 
 use postings::Postings;
 pub use postings::encode;
@@ -96,11 +96,14 @@ struct LevelIndex {
 
 impl LexicalIndex {
     /// Indexes candidates, in parallel over files. A file's functions follow it in `candidates`.
-    #[expect(clippy::expect_used, reason = "the bytes are of this moment, from the code that reads them")]
-    pub fn build(candidates: &[Candidate]) -> Self {
+    ///
+    /// # Errors
+    /// When a text can't be had.
+    pub fn build(candidates: &[Candidate]) -> Result<Self, TextError> {
         let positions = (0..candidates.len() as u32).collect();
-        let part = Part { postings: encode(candidates).into(), positions };
-        Self::open(vec![part]).expect("what was encoded is read")
+        let part = Part { postings: encode(candidates)?.into(), positions };
+        // The bytes are of this moment, from the code that reads them: it has no reason to refuse them.
+        Self::open(vec![part]).map_err(|error| TextError(error.to_string()))
     }
 
     /// Reads the tables of documents; postings are read when a query asks for them. What is found is what an index built afresh from

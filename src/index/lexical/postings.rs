@@ -22,7 +22,7 @@ use rayon::prelude::*;
 use super::counting::{Counted, Posting, runs};
 use super::{FIELDS, field};
 use crate::fsio::{FileError, Section, u32_at, u64_at};
-use crate::types::{Candidate, Level};
+use crate::types::{Candidate, Level, TextError};
 
 const HEAD: usize = 4 + 4 + 8;
 const LENGTHS: usize = 4 * FIELDS;
@@ -47,8 +47,12 @@ mod kind {
 /// The postings of some candidates at both levels, in their order, as bytes. A file's functions follow it in `candidates`.
 ///
 /// Files are counted in parallel; the bytes are the same however many threads there are.
-pub fn encode(candidates: &[Candidate]) -> Vec<u8> {
-    let mut runs: Vec<Run> = runs(candidates).into_par_iter().map(|it| Run::of(Counted::of(it))).collect();
+///
+/// # Errors
+/// When a text can't be had.
+pub fn encode(candidates: &[Candidate]) -> Result<Vec<u8>, TextError> {
+    let runs = runs(candidates).into_par_iter().map(|it| Ok(Run::of(Counted::of(it)?)));
+    let mut runs: Vec<Run> = runs.collect::<Result<_, TextError>>()?;
     let mut before = [0; 2];
     for run in &mut runs {
         run.before = before;
@@ -64,7 +68,7 @@ pub fn encode(candidates: &[Candidate]) -> Vec<u8> {
     for lists in lists.chunk_by(|a, b| a.0 == b.0) {
         terms.write(lists, &runs);
     }
-    terms.finish(&runs)
+    Ok(terms.finish(&runs))
 }
 
 /// The postings of a run of candidates: its documents are numbered from 0 at each level.
