@@ -10,13 +10,15 @@ use anyhow::anyhow;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::terminal::{DIM, HEADING, NAME, PATH, PLAIN, Page, printable, shortened};
-use super::{Failure, issue, json, progress, read_repository, terminal};
-use crate::config::Settings;
-use crate::encoder::{self, Encoder};
+use super::searched::{Asked, Searched};
+use super::{Failure, issue, json, place, progress, terminal};
+use crate::config::{Refresh, Settings};
+use crate::encoder::{self, Encoder, EncoderError, MiniLm, QueryEmbedding};
 use crate::imaging;
-use crate::retriever::{Answer, Granularity, Hit, Localizer, Request, RetrieverKind};
-use crate::snapshot::Snapshot;
-use crate::types::{IssueImage, Level};
+use crate::index::store::ModelKey;
+use crate::retriever::ingest::model_key;
+use crate::retriever::{Answer, Coder, Granularity, Hit, Localizer, Question, Request, RetrieverKind};
+use crate::types::{IssueImage, IssueReport, Level};
 
 /// Rank the files and functions of a repository by how likely an issue is about them.
 #[derive(Debug, clap::Args)]
@@ -48,6 +50,12 @@ pub struct Arguments {
     /// A folder with the model's files (config.json, tokenizer.json, model.safetensors) instead of those in the program.
     #[arg(long, value_name = "FOLDER")]
     model: Option<PathBuf>,
+    /// What to do with an index that is out of date: refresh it first if little has changed, always, or never [default: auto].
+    #[arg(long, value_parser = one_of(Refresh::ALL, Refresh::name), num_args = 0..=1, require_equals = true, default_missing_value = "always")]
+    refresh: Option<Refresh>,
+    /// Compare all vectors in full precision instead of searching them by 8-bit codes first.
+    #[arg(long)]
+    exact: bool,
     /// Show the parts of each score and the lines that matched.
     #[arg(long)]
     explain: bool,
@@ -69,24 +77,28 @@ fn one_of<T: Copy + Send + Sync + 'static>(
 
 pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
     let start = Instant::now();
+    let settings = &with_flags(arguments, settings);
     let request = request(arguments, settings)?;
     let issue = issue::read(&arguments.issue, &arguments.image, settings.images.max_bytes)?;
-    let snapshot = read_repository(&arguments.repo, arguments.rev.as_deref(), settings)?;
-    let snapshot_time = start.elapsed();
-    let load = || arguments.model.as_deref().map_or_else(encoder::bundled, encoder::load);
-    let (encoder, load_time) = timed(|| needs_encoder(&request).then(load).transpose());
-    let encoder = encoder?;
-    let encoder = encoder.as_ref().map(|it| it as &dyn Encoder);
-    let (localizer, index_time) = timed(|| Localizer::new(&snapshot, encoder, &settings.ranking));
-    let localizer = localizer?;
+    let asked = Asked { repository: &arguments.repo, revision: arguments.rev.as_deref(), settings };
+    // Neither needs the other, and both take a while.
+    let (loaded, opened) = std::thread::scope(|scope| {
+        let loading = scope.spawn(|| needs_encoder(&request).then(|| Loaded::of(arguments, &issue.report)).transpose());
+        let opened = asked.open();
+        (loading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), opened)
+    });
+    let (loaded, opened) = (loaded?, opened?);
+    let store = place::store_if_possible(&settings.index.data_dir);
+    let coder = loaded.as_ref().map(|it| Coder { encoder: &it.encoder, store: &*store });
+    let searched = asked.searched(opened, coder.zip(loaded.as_ref().map(|it| &it.model)))?;
     let answer = {
         let bar = progress::Bar::new("embedding", "windows");
-        localizer.locate(&issue.report, &request, &|done, total| bar.at(done, total))?
+        let question = Question { report: &issue.report, query: loaded.as_ref().map(|it| &it.query) };
+        let localizer = Localizer::new(searched.corpus(), coder, &settings.ranking);
+        localizer.locate(question, &request, &|done, total| bar.at(done, total))?
     };
-    let model = encoder.map(|it| it.info().id.as_str());
-    let images = images(&issue, model, &settings.images);
-    let times = Times { snapshot: snapshot_time, load: load_time, index: index_time, total: start.elapsed() };
-    let outcome = Outcome { snapshot: &snapshot, answer: &answer, request: &request, model, images, times };
+    let images = images(&issue, loaded.as_ref().map(|it| it.model.id.as_str()), &settings.images);
+    let outcome = Outcome { searched: &searched, answer: &answer, request: &request, loaded: loaded.as_ref(), images, total: start.elapsed() };
     outcome.warn();
     if arguments.json {
         outcome.print_json(arguments.explain)?
@@ -96,10 +108,35 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
     Ok(())
 }
 
+/// An encoder that has read the issue.
+struct Loaded {
+    encoder: MiniLm,
+    model: ModelKey,
+    query: QueryEmbedding,
+    load_time: Duration,
+    query_time: Duration,
+}
+
+impl Loaded {
+    fn of(arguments: &Arguments, report: &IssueReport) -> Result<Self, EncoderError> {
+        let (encoder, load_time) = timed(|| arguments.model.as_deref().map_or_else(encoder::bundled, encoder::load));
+        let encoder = encoder?;
+        let (query, query_time) = timed(|| encoder.query(report));
+        Ok(Loaded { model: model_key(&encoder), query: query?, encoder, load_time, query_time })
+    }
+}
+
 fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     let start = Instant::now();
     let result = work();
     (result, start.elapsed())
+}
+
+/// The settings with the flags that are one of them.
+fn with_flags(arguments: &Arguments, settings: &Settings) -> Settings {
+    let mut settings = settings.clone();
+    settings.index.refresh = arguments.refresh.unwrap_or(settings.index.refresh);
+    settings
 }
 
 /// What is asked for. A flag that would have no effect is refused; a setting of that kind may stand in a file.
@@ -109,11 +146,17 @@ fn request(arguments: &Arguments, settings: &Settings) -> Result<Request, Failur
         granularity: arguments.granularity.unwrap_or(settings.locate.granularity),
         results: arguments.results.unwrap_or(settings.locate.results).get(),
         rerank: arguments.rerank.unwrap_or(settings.locate.rerank),
+        exact: arguments.exact,
     };
     let name = request.retriever.name();
     if arguments.rerank.is_some() && request.retriever != RetrieverKind::Hybrid {
         return Err(Failure::usage(anyhow!(
             "--rerank has no effect on the retriever `{name}`: leave it out, or add --retriever hybrid"
+        )));
+    }
+    if arguments.exact && request.retriever != RetrieverKind::Dense {
+        return Err(Failure::usage(anyhow!(
+            "--exact has no effect on the retriever `{name}`, which searches no vectors: leave it out, or add --retriever dense"
         )));
     }
     if arguments.model.is_some() && !needs_encoder(&request) {
@@ -151,26 +194,19 @@ fn unused(name: &str, reason: String, size: Option<(u32, u32)>) -> json::Image {
     json::Image { name: name.to_owned(), used: false, reason: Some(reason), width, height }
 }
 
-struct Times {
-    snapshot: Duration,
-    load: Duration,
-    index: Duration,
+/// Everything that is told about an answer.
+struct Outcome<'a> {
+    searched: &'a Searched,
+    answer: &'a Answer,
+    request: &'a Request,
+    loaded: Option<&'a Loaded>,
+    images: Vec<json::Image>,
     total: Duration,
 }
 
-/// Everything that is told about an answer.
-struct Outcome<'a> {
-    snapshot: &'a Snapshot,
-    answer: &'a Answer,
-    request: &'a Request,
-    model: Option<&'a str>,
-    images: Vec<json::Image>,
-    times: Times,
-}
-
 impl Outcome<'_> {
-    fn count(&self, level: Level) -> usize {
-        self.snapshot.candidates.iter().filter(|it| it.level == level).count()
+    fn model(&self) -> Option<&str> {
+        self.loaded.map(|it| it.model.id.as_str())
     }
 
     fn is_truncated(&self) -> bool {
@@ -183,15 +219,18 @@ impl Outcome<'_> {
             let reason = image.reason.as_deref().unwrap_or_default();
             terminal::warning(&format!("the picture `{}` is not used: {reason}", image.name));
         }
-        let noted = self.snapshot.notes.chunk_by(|a, b| a.path == b.path).count();
+        let noted = self.searched.noted().chunk_by(|a, b| a == b).count();
         if noted > 0 {
             let files = if noted == 1 { "1 file was".to_owned() } else { format!("{noted} files were") };
             terminal::warning(&format!("{files} read with reservations; `sightline candidates` lists them"));
         }
-        if self.snapshot.candidates.is_empty() {
+        if self.searched.candidates().is_empty() {
             terminal::warning("the repository has no source files in a known language, so there is nothing to find");
         } else if self.answer.files.is_empty() && self.answer.functions.is_empty() {
             terminal::warning("no word of the issue stands in the repository; --retriever dense compares meanings");
+        }
+        if let Some(reason) = &self.answer.embedded.unkept {
+            terminal::warning(&format!("vectors are not kept: {reason}"));
         }
         if let Some(query) = self.answer.query.filter(|_| self.is_truncated()) {
             let rest = match self.request.retriever {
@@ -212,7 +251,7 @@ impl Outcome<'_> {
             files: json::file_hits(self.answer, explain),
             functions: json::function_hits(self.answer, explain),
             query: self.query(),
-            index: json::Index::of(self.snapshot, self.answer.embedded),
+            index: self.index(),
             timings_ms: self.timings(),
         };
         let mut out = BufWriter::new(std::io::stdout().lock());
@@ -224,7 +263,7 @@ impl Outcome<'_> {
         json::Query {
             retriever: self.request.retriever.name(),
             mode: "text",
-            model: self.model,
+            model: self.model(),
             tokens: self.answer.query.map(|it| it.tokens),
             tokens_used: self.answer.query.map(|it| it.used),
             truncated: self.is_truncated(),
@@ -234,13 +273,34 @@ impl Outcome<'_> {
 
     fn timings(&self) -> json::Timings {
         let milliseconds = |time: Duration| time.as_millis() as u64;
+        let times = self.searched.times;
+        let of_encoder = |time: fn(&Loaded) -> Duration| self.loaded.map_or(0, |it| milliseconds(time(it)));
         json::Timings {
-            snapshot: milliseconds(self.times.snapshot),
-            load: milliseconds(self.times.load),
-            index: milliseconds(self.times.index),
+            snapshot: milliseconds(times.snapshot),
+            refresh: milliseconds(times.refresh),
+            index: milliseconds(times.index),
+            load: of_encoder(|it| it.load_time),
+            query: of_encoder(|it| it.query_time),
             lexical: milliseconds(self.answer.lexical_time),
             encoder: milliseconds(self.answer.encoder_time),
-            total: milliseconds(self.times.total),
+            total: milliseconds(self.total),
+        }
+    }
+
+    fn index(&self) -> json::Index<'_> {
+        let changes = &self.searched.changes;
+        json::Index {
+            commit: self.searched.commit(),
+            indexed: self.searched.is_indexed(),
+            stale: !changes.is_empty(),
+            changes: (!changes.is_empty()).then(|| json::Changed::of(changes)),
+            files: self.searched.count(Level::File),
+            functions: self.searched.count(Level::Function),
+            skipped: self.searched.skipped(),
+            notes: self.searched.noted().len(),
+            compared_candidates: self.answer.embedded.candidates,
+            embedded_windows: self.answer.embedded.windows,
+            cached_windows: self.answer.embedded.cached,
         }
     }
 
@@ -257,16 +317,17 @@ impl Outcome<'_> {
     }
 
     fn summary(&self) -> String {
-        let (files, functions) = (self.count(Level::File), self.count(Level::Function));
-        let embedded = match self.model {
-            Some(model) => format!("; {} candidates embedded by {model}", self.answer.embedded.candidates),
+        let (files, functions) = (self.searched.count(Level::File), self.searched.count(Level::Function));
+        let compared = match self.model() {
+            Some(model) => format!("; {} candidates compared by {model}", self.answer.embedded.candidates),
             None => String::new(),
         };
-        let skipped = match self.snapshot.skipped.len() {
+        let skipped = match self.searched.skipped() {
             0 => String::new(),
             count => format!("; {count} paths skipped (`sightline candidates` lists them)"),
         };
-        format!("{files} files and {functions} functions in {:.1} s{embedded}{skipped}", self.times.total.as_secs_f32())
+        let from = if self.searched.is_indexed() { " of an index" } else { "" };
+        format!("{files} files and {functions} functions{from} in {:.2} s{compared}{skipped}", self.total.as_secs_f32())
     }
 }
 

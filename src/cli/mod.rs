@@ -2,11 +2,17 @@
 //!
 //! Exit codes: 0 done, 1 failed, 2 the command line or the issue can't be used.
 
+mod cache;
 mod candidates;
+mod export;
+mod index;
 mod issue;
 mod json;
 mod locate;
+mod place;
 mod progress;
+mod searched;
+mod status;
 mod terminal;
 
 use std::io;
@@ -25,6 +31,9 @@ struct Cli {
     /// A TOML file with settings; `configs/default.toml` of the source lists them.
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Where indexes and vectors are kept [default: sightline in the user's data directory].
+    #[arg(long, global = true, value_name = "FOLDER")]
+    data_dir: Option<PathBuf>,
     #[command(subcommand)]
     command: Command,
 }
@@ -33,6 +42,9 @@ struct Cli {
 enum Command {
     Locate(locate::Arguments),
     Candidates(candidates::Arguments),
+    Index(index::Arguments),
+    Status(status::Arguments),
+    Cache(cache::Arguments),
 }
 
 /// A failure with the exit code it gives.
@@ -69,10 +81,16 @@ pub fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<(), Failure> {
-    let settings = config::load(cli.config.as_deref()).map_err(Failure::usage)?;
+    let mut settings = config::load(cli.config.as_deref()).map_err(Failure::usage)?;
+    if let Some(folder) = cli.data_dir {
+        settings.index.data_dir = folder;
+    }
     match cli.command {
         Command::Locate(arguments) => locate::run(&arguments, &settings),
         Command::Candidates(arguments) => candidates::run(&arguments, &settings),
+        Command::Index(arguments) => index::run(&arguments, &settings),
+        Command::Status(arguments) => status::run(&arguments, &settings),
+        Command::Cache(arguments) => cache::run(&arguments, &settings),
     }
 }
 

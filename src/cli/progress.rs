@@ -1,5 +1,6 @@
 //! Progress on standard error, on a terminal only.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -17,7 +18,7 @@ impl Bar {
     /// A bar labelled with what is done to what ("reading", "files").
     pub fn new(verb: &'static str, unit: &'static str) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(REDRAWS));
-        let template = format!("{verb:>10} [{{bar:30}}] {{human_pos}}/{{human_len}} {unit}  {{eta}} left");
+        let template = format!("{verb:>10} [{{bar:30}}] {{human_pos}}/{{human_len}} {unit}  {{per_sec}}  {{eta}} left");
         if let Ok(style) = ProgressStyle::with_template(&template) {
             bar.set_style(style.progress_chars("=> "));
         }
@@ -29,6 +30,24 @@ impl Bar {
     pub fn at(&self, done: usize, total: usize) {
         self.bar.set_length(total as u64);
         self.bar.set_position(done as u64);
+    }
+}
+
+/// One bar after the other, as the work goes on.
+#[derive(Default)]
+pub struct Phases(Mutex<Option<(&'static str, Bar)>>);
+
+impl Phases {
+    /// Shows how far a phase is; another one takes its place.
+    pub fn at(&self, verb: &'static str, unit: &'static str, done: usize, total: usize) {
+        let mut shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*shown {
+            Some((before, bar)) if *before == verb => bar.at(done, total),
+            _ => {
+                drop(shown.take());
+                shown.insert((verb, Bar::new(verb, unit))).1.at(done, total);
+            }
+        }
     }
 }
 

@@ -75,6 +75,16 @@ pub fn is_unprintable(character: char) -> bool {
         )
 }
 
+/// A number of bytes for people.
+pub fn bytes(count: u64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let unit = (0..units.len()).rev().find(|it| count >> (10 * it) > 0).unwrap_or(0);
+    match unit {
+        0 => format!("{count} B"),
+        _ => format!("{:.1} {}", count as f64 / f64::powi(1024.0, unit as i32), units[unit]),
+    }
+}
+
 /// At most `width` characters of a text.
 pub fn shortened(text: &str, width: usize) -> Cow<'_, str> {
     match text.char_indices().nth(width) {

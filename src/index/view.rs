@@ -3,9 +3,12 @@
 //! Knows nothing of how they are ranked.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
-use super::build::{Build, Named, Part, Row};
+use half::f16;
+
+use super::build::{Build, Named, Part, Row, Target};
 use super::directory::{IndexError, RepositoryDirectory};
 use super::embeddings::{self, SegmentVectors};
 use super::lexical::{self, LexicalIndex};
@@ -22,6 +25,7 @@ pub struct View {
     pub candidates: Vec<Candidate>,
     pub lexical: LexicalIndex,
     pub vectors: Option<Vectors>,
+    pub segments: Vec<Arc<Segment>>,
 }
 
 /// The parts of builds, each opened once.
@@ -63,6 +67,14 @@ impl Parts {
 }
 
 impl View {
+    /// The commit that it is of; `None` for the files on disk.
+    pub fn commit(&self) -> Option<&str> {
+        match &self.build.manifest.target {
+            Target::Commit(hash) => Some(hash),
+            Target::WorkTree => None,
+        }
+    }
+
     /// Opens what a build consists of.
     ///
     /// # Errors
@@ -82,7 +94,7 @@ impl View {
         };
         let postings = segments.iter().zip(positions);
         let lexical = LexicalIndex::open(postings.map(|(segment, positions)| lexical::Part { postings: segment.postings.clone(), positions }).collect())?;
-        Ok(View { build, candidates, lexical, vectors })
+        Ok(View { build, candidates, lexical, vectors, segments })
     }
 }
 
@@ -171,6 +183,19 @@ impl Vectors {
             How::Exact => Exact { segments }.search(query, k, accept),
             How::Fast => Scan { segments }.search(query, k, accept),
         }
+    }
+}
+
+impl Vectors {
+    /// The windows of a candidate, each with its vector if it has one.
+    ///
+    /// # Errors
+    /// When a file is damaged.
+    pub fn windows(&self, level: Level, at: usize) -> Result<Vec<(Range<u32>, Option<Vec<f16>>)>, FileError> {
+        let (part, local) = self.homes[at];
+        let Some(vectors) = &self.parts[part as usize] else { return Ok(Vec::new()) };
+        let windows = vectors.windows_of(level, local..local + 1)?.into_iter();
+        windows.map(|(window, row)| Ok((window.body, row.map(|row| vectors.row(level, row)).transpose()?))).collect()
     }
 }
 

@@ -27,6 +27,8 @@ use survey::{Base, Surveyed};
 
 pub use survey::{Changes, rules, target};
 
+use crate::index::view::View;
+
 /// What is indexed, with what, and who hears of it.
 pub struct Job<'a> {
     /// The repository, an absolute path without links.
@@ -175,6 +177,55 @@ fn run(job: &Job, directory: &RepositoryDirectory, lock: &Lock) -> Result<Report
         time: start.elapsed().unwrap_or_default(),
     })
 }
+
+/// An index as it is found when a question is asked.
+pub enum Found {
+    /// There is none of this target.
+    Nothing,
+    /// It was made by another version of the program or under other settings.
+    OtherRules,
+    Index(Box<Indexed>),
+}
+
+/// An opened index, and what has changed in the repository since it was made.
+pub struct Indexed {
+    pub view: View,
+    pub changes: Changes,
+}
+
+/// Opens the index of a repository, and looks for what has changed.
+///
+/// # Errors
+/// When the repository can't be read or the index is damaged.
+pub fn open(directory: &RepositoryDirectory, root: &Path, revision: Option<&str>, options: &snapshot::Options) -> Result<Found, IngestError> {
+    let target = target(root, revision)?;
+    // A writer may remove what a build consists of once a newer one is there, which is then read instead.
+    let (mut tries, mut inventory) = (0, None);
+    loop {
+        let Some(build) = directory.build(&target)? else { return Ok(Found::Nothing) };
+        if build.manifest.rules != rules(options) {
+            return Ok(Found::OtherRules);
+        }
+        let list = || match target {
+            // The files of a commit don't change.
+            Target::Commit(_) => Ok(None),
+            Target::WorkTree => snapshot::inventory(root, revision, options).map(Some),
+        };
+        let (view, listed) = rayon::join(|| View::open(directory, build), || inventory.take().map_or_else(list, |it| Ok(Some(it))));
+        let listed = listed?;
+        match view {
+            Ok(view) => {
+                let changes = listed.map(|it| survey::changes(&it, &view.build, &view.segments)).unwrap_or_default();
+                return Ok(Found::Index(Box::new(Indexed { view, changes })));
+            }
+            Err(error) if tries == OPENINGS => return Err(error.into()),
+            Err(_) => (tries, inventory) = (tries + 1, listed),
+        }
+    }
+}
+
+/// So many times a build is looked for again.
+const OPENINGS: usize = 2;
 
 /// The name of an encoder's vectors.
 pub fn model_key(encoder: &dyn Encoder) -> ModelKey {

@@ -120,7 +120,7 @@ fn is_settled(stamp: &Stamp, listed: i64) -> bool {
 }
 
 /// Compares an inventory with a build's rows, both in the order of their paths.
-fn compare(inventory: &Inventory, rows: &[(Arc<str>, Row)], base: &Base, listed: i64) -> (Vec<Found>, Vec<String>) {
+fn compare(inventory: &Inventory, rows: &[(Arc<str>, Row)], segments: &[Arc<Segment>], listed: i64) -> (Vec<Found>, Vec<String>) {
     let mut rows = rows.iter().peekable();
     let mut removed = Vec::new();
     let mut found = Vec::with_capacity(inventory.files.len());
@@ -129,22 +129,23 @@ fn compare(inventory: &Inventory, rows: &[(Arc<str>, Row)], base: &Base, listed:
             removed.push(path.to_string());
         }
         let row = rows.next_if(|it| *it.0 == *entry.path).map(|it| it.1);
-        found.push(row.map_or(Found::New, |row| same_or_unsure(entry, row, base, listed)));
+        found.push(row.map_or(Found::New, |row| same_or_unsure(entry, row, segments, listed)));
     }
     removed.extend(rows.map(|it| it.0.to_string()));
     (found, removed)
 }
 
-fn same_or_unsure(entry: &Entry, row: Row, base: &Base, listed: i64) -> Found {
-    let wanted = view::file_of(&base.segments, &row).is_some_and(|it| it.wanted == entry.wanted);
+fn same_or_unsure(entry: &Entry, row: Row, segments: &[Arc<Segment>], listed: i64) -> Found {
+    let wanted = view::file_of(segments, &row).is_some_and(|it| it.wanted == entry.wanted);
     let is_same = wanted && entry.stamp == row.stamp && is_settled(&entry.stamp, listed);
     if is_same { Found::Same(row) } else { Found::Unsure(row) }
 }
 
 /// What has changed since a build of a working tree. Only files whose stamps can't tell are read, and none is parsed.
-pub(super) fn changes(inventory: &Inventory, build: &Build, base: &Base) -> Changes {
-    let rows = base.rows_of(build);
-    let (found, removed) = compare(inventory, &rows, base, build.manifest.listed);
+pub fn changes(inventory: &Inventory, build: &Build, segments: &[Arc<Segment>]) -> Changes {
+    let row = |row: &Row| Some((view::file_of(segments, row)?.path.clone(), *row));
+    let rows: Vec<(Arc<str>, Row)> = build.rows.iter().filter_map(row).collect();
+    let (found, removed) = compare(inventory, &rows, segments, build.manifest.listed);
     let mut changes = Changes { removed, ..Changes::default() };
     let (mut unsure, mut expected) = (Vec::new(), Vec::new());
     for (at, found) in found.iter().enumerate() {
@@ -153,7 +154,7 @@ pub(super) fn changes(inventory: &Inventory, build: &Build, base: &Base) -> Chan
             Found::New => changes.added.push(inventory.files[at].path.clone()),
             Found::Unsure(row) => {
                 unsure.push(at);
-                expected.push(view::file_of(&base.segments, row).map(|it| (it.id, it.wanted)));
+                expected.push(view::file_of(segments, row).map(|it| (it.id, it.wanted)));
             }
         }
     }
@@ -193,7 +194,7 @@ pub(super) fn survey(
     progress: &(dyn Fn(usize, usize) + Sync),
 ) -> Surveyed {
     let rows = build.map(|it| base.rows_of(it)).unwrap_or_default();
-    let (found, removed) = compare(inventory, &rows, base, build.map_or(0, |it| it.manifest.listed));
+    let (found, removed) = compare(inventory, &rows, &base.segments, build.map_or(0, |it| it.manifest.listed));
     let is_complete = build.is_some_and(|it| it.rows.len() == rows.len());
     let mut surveyed = Surveyed {
         rows: Vec::new(),

@@ -1,5 +1,7 @@
 //! The JSON that commands print; its shapes are documented in the README and stable.
 
+mod indexes;
+
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
@@ -7,9 +9,11 @@ use serde::Serialize;
 
 use super::terminal::is_unprintable;
 use crate::retriever::ranker::Parts;
-use crate::retriever::{Answer, Embedded, Hit};
-use crate::snapshot::{Note, Skipped, Snapshot};
-use crate::types::{Candidate, Level};
+use crate::retriever::{Answer, Hit};
+use crate::snapshot::{Note, Skipped};
+use crate::types::Candidate;
+
+pub use indexes::*;
 
 /// Writes a value as one line of JSON.
 pub fn write_line(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
@@ -19,6 +23,13 @@ pub fn write_line(out: &mut impl Write, value: &impl Serialize) -> io::Result<()
 /// Writes a value as indented JSON.
 pub fn write_pretty(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
     writeln!(out, "{}", harmless(&serde_json::to_string_pretty(value)?))
+}
+
+/// Prints a value as indented JSON.
+pub fn print(value: &impl Serialize) -> anyhow::Result<()> {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    write_pretty(&mut out, value)?;
+    Ok(out.flush()?)
 }
 
 /// The same JSON, harmless on a terminal too: JSON lets DEL, C1 controls and bidirectional marks stand in strings as
@@ -143,39 +154,34 @@ pub struct Image {
 #[derive(Serialize)]
 pub struct Index<'a> {
     pub commit: Option<&'a str>,
+    /// Whether the answer is from an index, and not from the repository itself.
+    pub indexed: bool,
+    /// Whether the index is not what the repository is now; what has changed.
     pub stale: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changes: Option<Changed<'a>>,
     pub files: usize,
     pub functions: usize,
     pub skipped: usize,
     /// Reservations with which files were read.
     pub notes: usize,
-    /// Candidates and windows that were embedded for this answer.
-    pub embedded_candidates: usize,
+    /// Candidates that the encoder compared with the issue; windows that were embedded for it, and that the store knew.
+    pub compared_candidates: usize,
     pub embedded_windows: usize,
-}
-
-impl<'a> Index<'a> {
-    pub fn of(snapshot: &'a Snapshot, embedded: Embedded) -> Self {
-        let count = |level| snapshot.candidates.iter().filter(|it| it.level == level).count();
-        Index {
-            commit: snapshot.commit.as_deref(),
-            stale: false,
-            files: count(Level::File),
-            functions: count(Level::Function),
-            skipped: snapshot.skipped.len(),
-            notes: snapshot.notes.len(),
-            embedded_candidates: embedded.candidates,
-            embedded_windows: embedded.windows,
-        }
-    }
+    pub cached_windows: usize,
 }
 
 #[derive(Serialize)]
 pub struct Timings {
+    /// Reading the repository, or opening its index and looking for changes; bringing it up to date.
     pub snapshot: u64,
+    pub refresh: u64,
+    /// Counting words, where there is no index.
     pub index: u64,
     pub lexical: u64,
+    /// Loading the encoder and embedding the issue, beside the above.
     pub load: u64,
+    pub query: u64,
     pub encoder: u64,
     pub total: u64,
 }

@@ -1,0 +1,254 @@
+//! `sightline index`: brings the index of a repository up to date.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, anyhow};
+
+use super::{Failure, export, json, place, progress, terminal};
+use crate::config::Settings;
+use crate::encoder::{self, Encoder};
+use crate::index::build::Target;
+use crate::index::directory::{Lock, RepositoryDirectory};
+use crate::index::store::Store;
+use crate::retriever::ingest::{self, Changes, Found, IngestError, Job, Observer, Phase, Report};
+use crate::snapshot;
+
+/// Read a repository and embed it, once: what has been embedded before, anywhere, is not embedded again.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// The repository: a working tree, or any git repository with --rev.
+    #[arg(default_value = ".", value_name = "PATH")]
+    repository: PathBuf,
+    /// Index this revision of the git repository instead of the files on disk; may be repeated.
+    #[arg(long, value_name = "REV")]
+    rev: Vec<String>,
+    /// A folder with the model's files (config.json, tokenizer.json, model.safetensors) instead of those in the program.
+    #[arg(long, value_name = "FOLDER")]
+    model: Option<PathBuf>,
+    /// Write the candidates with their vectors to a file too: one that ends in .jsonl or .safetensors.
+    #[arg(long, value_name = "FILE", conflicts_with = "watch")]
+    export: Option<PathBuf>,
+    /// Stay, and index again whenever files have changed.
+    #[arg(long, conflicts_with = "rev")]
+    watch: bool,
+    /// Print JSON: one object, with --watch one a line for each new index.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Set when the user wants the program to end.
+static STOP: AtomicBool = AtomicBool::new(false);
+
+/// Exit code of a run that the user ended, as shells have it.
+const INTERRUPTED: u8 = 130;
+
+/// Shows the phases of a run, and ends it when the user wants that.
+#[derive(Default)]
+pub struct Shown(progress::Phases);
+
+impl Observer for Shown {
+    fn at(&self, phase: Phase, done: usize, total: usize) {
+        let (verb, unit) = match phase {
+            Phase::Reading => ("reading", "files"),
+            Phase::Cutting => ("cutting", "candidates"),
+            Phase::Embedding => ("embedding", "windows"),
+        };
+        self.0.at(verb, unit, done, total);
+    }
+
+    fn should_stop(&self) -> bool {
+        STOP.load(Ordering::Relaxed)
+    }
+}
+
+pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
+    let format = arguments.export.as_deref().map(export::Format::of).transpose()?;
+    if format.is_some() && arguments.rev.len() > 1 {
+        return Err(Failure::usage(anyhow!("--export writes one index, and --rev names {}: export them one by one", arguments.rev.len())));
+    }
+    stop_on_signals()?;
+    let data = place::data_directory(&settings.index.data_dir)?;
+    let store = place::store(&data)?;
+    let encoder = arguments.model.as_deref().map_or_else(encoder::bundled, encoder::load)?;
+    let root = place::resolved(&arguments.repository);
+    // What is wrong with the path is said before anything is written.
+    ingest::target(&root, None)?;
+    let indexer = Indexer { root: &root, directory: data.repository(&root), options: options(settings), encoder: &encoder, store: &store, json: arguments.json };
+    let start = SystemTime::now();
+    let lock = place::lock(&indexer.directory, &|| STOP.load(Ordering::Relaxed))?;
+    let revisions: Vec<Option<&str>> = match arguments.rev.as_slice() {
+        [] => vec![None],
+        revisions => revisions.iter().map(|it| Some(it.as_str())).collect(),
+    };
+    let mut outcomes = Vec::new();
+    for revision in revisions {
+        outcomes.push((revision, indexer.index(revision, &lock)));
+        if STOP.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    drop(lock);
+    let failed = indexer.tell(outcomes)?;
+    if let (Some(format), Some(path), None) = (format, &arguments.export, &failed) {
+        indexer.export(arguments.rev.first().map(String::as_str), path, format)?;
+    }
+    evict(&store, settings.index.store_bytes, start);
+    match failed {
+        Some(failure) => Err(failure),
+        None if arguments.watch => indexer.watch(settings),
+        None => Ok(()),
+    }
+}
+
+pub fn options(settings: &Settings) -> snapshot::Options {
+    snapshot::Options { max_file_bytes: settings.snapshot.max_file_bytes }
+}
+
+/// The first signal ends the run at the next batch, the second at once.
+fn stop_on_signals() -> Result<(), Failure> {
+    let handler = || {
+        if STOP.swap(true, Ordering::Relaxed) {
+            std::process::exit(INTERRUPTED.into());
+        }
+    };
+    Ok(ctrlc::set_handler(handler).context("the system lets no program wait for Ctrl-C")?)
+}
+
+/// Keeps the store within its limit. What this run used stays.
+pub fn evict(store: &Store, limit: u64, since: SystemTime) {
+    match store.evict(limit, since) {
+        Ok(removed) if removed.vectors > 0 => {
+            terminal::remark(&format!("{} vectors unused for longest were removed from the store, which is limited to {}", removed.vectors, terminal::bytes(limit)));
+        }
+        Ok(_) => {}
+        Err(error) => terminal::warning(&format!("the store could not be brought to its limit: {error}")),
+    }
+}
+
+struct Indexer<'a> {
+    root: &'a Path,
+    directory: RepositoryDirectory,
+    options: snapshot::Options,
+    encoder: &'a dyn Encoder,
+    store: &'a Store,
+    json: bool,
+}
+
+impl Indexer<'_> {
+    fn index(&self, revision: Option<&str>, lock: &Lock) -> Result<Report, IngestError> {
+        let observer = Shown::default();
+        let job = Job { root: self.root, revision, options: &self.options, encoder: self.encoder, store: self.store, observer: &observer };
+        ingest::ingest(&job, &self.directory, lock)
+    }
+
+    /// Prints what became of each revision; gives the first failure, after the others were told.
+    fn tell(&self, outcomes: Vec<(Option<&str>, Result<Report, IngestError>)>) -> Result<Option<Failure>, Failure> {
+        let reports: Vec<&Report> = outcomes.iter().filter_map(|it| it.1.as_ref().ok()).collect();
+        for report in &reports {
+            warn(report);
+        }
+        if self.json {
+            json::print(&json::IndexRun::of(&self.directory, &reports))?;
+        } else {
+            reports.iter().for_each(|it| terminal::remark(&summary(&self.directory.id, it)));
+        }
+        let mut failure = None;
+        for (revision, outcome) in outcomes {
+            let Err(error) = outcome else { continue };
+            let code = if matches!(error, IngestError::Stopped { .. }) { INTERRUPTED } else { 1 };
+            let error = match revision {
+                Some(revision) => anyhow::Error::new(error).context(format!("revision `{revision}` is not indexed")),
+                None => error.into(),
+            };
+            if let Some(Failure { error, .. }) = failure.replace(Failure { code, error }) {
+                terminal::error(&super::message(&error));
+            }
+        }
+        Ok(failure)
+    }
+
+    fn export(&self, revision: Option<&str>, path: &Path, format: export::Format) -> Result<(), Failure> {
+        match ingest::open(&self.directory, self.root, revision, &self.options)? {
+            Found::Index(indexed) => Ok(export::write(&indexed.view, path, format)?),
+            Found::Nothing | Found::OtherRules => Err(anyhow!("the index that was just made is gone: run it again").into()),
+        }
+    }
+
+    /// Looks at the files again and again, and indexes what has changed once it has stopped changing.
+    fn watch(&self, settings: &Settings) -> Result<(), Failure> {
+        terminal::remark(&format!("watching {} (Ctrl-C ends it)", self.root.display()));
+        let mut before = Changes::default();
+        while !STOP.load(Ordering::Relaxed) {
+            let start = std::time::Instant::now();
+            match ingest::open(&self.directory, self.root, None, &self.options) {
+                Ok(Found::Index(indexed)) if indexed.changes.is_empty() => before = Changes::default(),
+                // Files are saved one after the other: what changes still is left until it rests.
+                Ok(Found::Index(indexed)) if indexed.changes != before => before = indexed.changes,
+                // A failure to look is one to index as well, and told then.
+                _ => self.index_once(settings),
+            }
+            rest(start.elapsed());
+        }
+        Ok(())
+    }
+
+    fn index_once(&self, settings: &Settings) {
+        let start = SystemTime::now();
+        let outcome = place::lock(&self.directory, &|| STOP.load(Ordering::Relaxed)).map(|lock| self.index(None, &lock));
+        let told = outcome.and_then(|outcome| self.tell(vec![(None, outcome)]));
+        if let Ok(Some(failure)) | Err(failure) = told {
+            terminal::warning(&super::message(&failure.error));
+        }
+        evict(self.store, settings.index.store_bytes, start);
+    }
+}
+
+/// Waits before the files are looked at again: long enough that looking takes a fiftieth of the time.
+fn rest(looking: Duration) {
+    let until = std::time::Instant::now() + (50 * looking).clamp(LEAST_REST, MOST_REST);
+    while std::time::Instant::now() < until && !STOP.load(Ordering::Relaxed) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+const LEAST_REST: Duration = Duration::from_millis(500);
+const MOST_REST: Duration = Duration::from_secs(30);
+
+/// Says what of a repository did not get into its index as it should.
+pub fn warn(report: &Report) {
+    if report.embedding.failed > 0 {
+        terminal::warning(&format!(
+            "{} windows could not be embedded, so the index is partial; the next run tries them again",
+            report.embedding.failed
+        ));
+    }
+}
+
+/// What a target is called.
+pub fn name_of(target: &Target) -> String {
+    match target {
+        Target::WorkTree => "the files on disk".to_owned(),
+        Target::Commit(hash) => format!("commit {}", &hash[..hash.len().min(12)]),
+    }
+}
+
+fn summary(id: &str, report: &Report) -> String {
+    let of = format!("{id}, {}: {} files and {} functions", name_of(&report.target), report.counts.files, report.counts.functions);
+    if !report.is_new {
+        return format!("{of}, up to date ({:.2} s)", report.time.as_secs_f32());
+    }
+    let ingest::Embedding { embedded, cached, .. } = report.embedding;
+    let seconds = report.embedding_time.as_secs_f32();
+    let rate = if embedded > 0 && seconds > 0.0 { format!(", {:.0} windows/s", embedded as f32 / seconds) } else { String::new() };
+    let changes = &report.changes;
+    format!(
+        "{of} in {:.1} s\n{} files added, {} changed, {} removed; {} new candidates: {embedded} windows embedded, {cached} known{rate}",
+        report.time.as_secs_f32(),
+        changes.added.len(),
+        changes.changed.len(),
+        changes.removed.len(),
+        report.candidates,
+    )
+}
