@@ -114,7 +114,8 @@ pub fn load(file: Option<&Path>) -> Result<Settings, ConfigError> {
 
 /// Where a user's data lies by the conventions of the system; `None` if the environment doesn't say.
 fn data_directory(variables: &[(OsString, OsString)]) -> Option<PathBuf> {
-    let variable = |name: &str| variables.iter().find(|it| it.0 == name).map(|it| Path::new(&it.1)).filter(|it| it.is_absolute());
+    let variable =
+        |name: &str| variables.iter().find(|it| it.0 == name).map(|it| Path::new(&it.1)).filter(|it| it.is_absolute());
     let local = match (cfg!(windows), cfg!(target_os = "macos")) {
         (true, _) => variable("LOCALAPPDATA").map(Path::to_owned),
         (_, true) => variable("HOME").map(|it| it.join("Library/Application Support")),

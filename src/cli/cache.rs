@@ -51,7 +51,8 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
 
 fn show(data: &DataDirectory, as_json: bool) -> Result<(), Failure> {
     let stats = place::store(data)?.stats()?;
-    let repositories: Vec<(String, u64)> = data.repositories()?.into_iter().map(|it| (it.id.clone(), it.bytes())).collect();
+    let repositories: Vec<(String, u64)> =
+        data.repositories()?.into_iter().map(|it| (it.id.clone(), it.bytes())).collect();
     if as_json {
         return Ok(json::print(&json::Cache::of(data.path(), &stats, &repositories))?);
     }
@@ -60,7 +61,13 @@ fn show(data: &DataDirectory, as_json: bool) -> Result<(), Failure> {
     page.line(&[(NAME, "store"), (PLAIN, &format!("  {}", terminal::bytes(stats.file_bytes)))])?;
     for model in &stats.models {
         let fingerprint = &model.fingerprint[..model.fingerprint.len().min(12)];
-        let text = format!("  {}: {} vectors of {} dimensions, {}", model.id, model.vectors, model.dimensions, terminal::bytes(model.bytes));
+        let text = format!(
+            "  {}: {} vectors of {} dimensions, {}",
+            model.id,
+            model.vectors,
+            model.dimensions,
+            terminal::bytes(model.bytes)
+        );
         page.line(&[(PLAIN, &text), (DIM, &format!("  {fingerprint}"))])?;
     }
     for (id, bytes) in &repositories {
@@ -82,14 +89,24 @@ fn prune(data: &DataDirectory, to: u64, as_json: bool) -> Result<(), Failure> {
 /// Nothing is spared for having been used just now.
 const FUTURE: std::time::Duration = std::time::Duration::from_secs(86_400);
 
-fn forget(data: &DataDirectory, repository: &std::path::Path, target: Option<&str>, as_json: bool) -> Result<(), Failure> {
+fn forget(
+    data: &DataDirectory,
+    repository: &std::path::Path,
+    target: Option<&str>,
+    as_json: bool,
+) -> Result<(), Failure> {
     let directory = find(data, repository)?;
     let lock = directory.lock()?;
     let bytes = directory.bytes();
     match target {
         None => directory.clone().remove(lock)?,
         Some(target) if directory.forget(&lock, target)? => drop(lock),
-        Some(target) => return Err(Failure::usage(anyhow!("{} has no index of `{target}`: `sightline status` lists them", directory.id))),
+        Some(target) => {
+            return Err(Failure::usage(anyhow!(
+                "{} has no index of `{target}`: `sightline status` lists them",
+                directory.id
+            )));
+        }
     }
     let freed = bytes.saturating_sub(directory.bytes());
     if as_json {
@@ -103,5 +120,7 @@ fn find(data: &DataDirectory, repository: &std::path::Path) -> Result<Repository
     let known = data.repositories()?;
     let by_path = data.repository(&place::resolved(repository)).id;
     let found = known.into_iter().find(|it| it.id == by_path || repository.to_str() == Some(it.id.as_str()));
-    found.ok_or_else(|| Failure::usage(anyhow!("no repository `{}` is indexed: `sightline status` lists them", repository.display())))
+    found.ok_or_else(|| {
+        Failure::usage(anyhow!("no repository `{}` is indexed: `sightline status` lists them", repository.display()))
+    })
 }

@@ -26,7 +26,10 @@ impl Format {
         match path.extension().and_then(|it| it.to_str()) {
             Some("jsonl") => Ok(Format::JsonLines),
             Some("safetensors") => Ok(Format::Safetensors),
-            _ => Err(Failure::usage(anyhow!("`{}` says no form to export in: name a file that ends in .jsonl or .safetensors", path.display()))),
+            _ => Err(Failure::usage(anyhow!(
+                "`{}` says no form to export in: name a file that ends in .jsonl or .safetensors",
+                path.display()
+            ))),
         }
     }
 }
@@ -41,10 +44,15 @@ pub fn write(view: &View, path: &Path, format: Format) -> anyhow::Result<()> {
             fsio::write_atomically(path, |out| out.write_all(&tensors))
         }
     };
-    written.map_err(|error| anyhow!("`{}` can't be written: {error}; name a file in a folder with room", path.display()))
+    written
+        .map_err(|error| anyhow!("`{}` can't be written: {error}; name a file in a folder with room", path.display()))
 }
 
-fn windows(vectors: &Vectors, at: usize, candidate: &Candidate) -> io::Result<Vec<(std::ops::Range<u32>, Option<Vec<f16>>)>> {
+fn windows(
+    vectors: &Vectors,
+    at: usize,
+    candidate: &Candidate,
+) -> io::Result<Vec<(std::ops::Range<u32>, Option<Vec<f16>>)>> {
     vectors.windows(candidate.level, at).map_err(io::Error::other)
 }
 

@@ -66,7 +66,10 @@ impl Observer for Shown {
 pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
     let format = arguments.export.as_deref().map(export::Format::of).transpose()?;
     if format.is_some() && arguments.rev.len() > 1 {
-        return Err(Failure::usage(anyhow!("--export writes one index, and --rev names {}: export them one by one", arguments.rev.len())));
+        return Err(Failure::usage(anyhow!(
+            "--export writes one index, and --rev names {}: export them one by one",
+            arguments.rev.len()
+        )));
     }
     stop_on_signals()?;
     let data = place::data_directory(&settings.index.data_dir)?;
@@ -75,7 +78,14 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
     let root = place::resolved(&arguments.repository);
     // What is wrong with the path is said before anything is written.
     ingest::target(&root, None)?;
-    let indexer = Indexer { root: &root, directory: data.repository(&root), options: options(settings), encoder: &encoder, store: &store, json: arguments.json };
+    let indexer = Indexer {
+        root: &root,
+        directory: data.repository(&root),
+        options: options(settings),
+        encoder: &encoder,
+        store: &store,
+        json: arguments.json,
+    };
     let start = SystemTime::now();
     let lock = place::lock(&indexer.directory, &|| STOP.load(Ordering::Relaxed))?;
     let revisions: Vec<Option<&str>> = match arguments.rev.as_slice() {
@@ -120,7 +130,11 @@ fn stop_on_signals() -> Result<(), Failure> {
 pub fn evict(store: &Store, limit: u64, since: SystemTime) {
     match store.evict(limit, since) {
         Ok(removed) if removed.vectors > 0 => {
-            terminal::remark(&format!("{} vectors unused for longest were removed from the store, which is limited to {}", removed.vectors, terminal::bytes(limit)));
+            terminal::remark(&format!(
+                "{} vectors unused for longest were removed from the store, which is limited to {}",
+                removed.vectors,
+                terminal::bytes(limit)
+            ));
         }
         Ok(_) => {}
         Err(error) => terminal::warning(&format!("the store could not be brought to its limit: {error}")),
@@ -139,7 +153,14 @@ struct Indexer<'a> {
 impl Indexer<'_> {
     fn index(&self, revision: Option<&str>, lock: &Lock) -> Result<Report, IngestError> {
         let observer = Shown::default();
-        let job = Job { root: self.root, revision, options: &self.options, encoder: self.encoder, store: self.store, observer: &observer };
+        let job = Job {
+            root: self.root,
+            revision,
+            options: &self.options,
+            encoder: self.encoder,
+            store: self.store,
+            observer: &observer,
+        };
         ingest::ingest(&job, &self.directory, lock)
     }
 
@@ -172,7 +193,9 @@ impl Indexer<'_> {
     fn export(&self, revision: Option<&str>, path: &Path, format: export::Format) -> Result<(), Failure> {
         match ingest::open(&self.directory, self.root, revision, &self.options)? {
             Found::Index(indexed) => Ok(export::write(&indexed.view, path, format)?),
-            Found::Nothing | Found::OtherRules => Err(anyhow!("the index that was just made is gone: run it again").into()),
+            Found::Nothing | Found::OtherRules => {
+                Err(anyhow!("the index that was just made is gone: run it again").into())
+            }
         }
     }
 
@@ -196,7 +219,8 @@ impl Indexer<'_> {
 
     fn index_once(&self, settings: &Settings) {
         let start = SystemTime::now();
-        let outcome = place::lock(&self.directory, &|| STOP.load(Ordering::Relaxed)).map(|lock| self.index(None, &lock));
+        let outcome =
+            place::lock(&self.directory, &|| STOP.load(Ordering::Relaxed)).map(|lock| self.index(None, &lock));
         let told = outcome.and_then(|outcome| self.tell(vec![(None, outcome)]));
         if let Ok(Some(failure)) | Err(failure) = told {
             terminal::warning(&super::message(&failure.error));
@@ -235,13 +259,22 @@ pub fn name_of(target: &Target) -> String {
 }
 
 fn summary(id: &str, report: &Report) -> String {
-    let of = format!("{id}, {}: {} files and {} functions", name_of(&report.target), report.counts.files, report.counts.functions);
+    let of = format!(
+        "{id}, {}: {} files and {} functions",
+        name_of(&report.target),
+        report.counts.files,
+        report.counts.functions
+    );
     if !report.is_new {
         return format!("{of}, up to date ({:.2} s)", report.time.as_secs_f32());
     }
     let ingest::Embedding { embedded, cached, .. } = report.embedding;
     let seconds = report.embedding_time.as_secs_f32();
-    let rate = if embedded > 0 && seconds > 0.0 { format!(", {:.0} windows/s", embedded as f32 / seconds) } else { String::new() };
+    let rate = if embedded > 0 && seconds > 0.0 {
+        format!(", {:.0} windows/s", embedded as f32 / seconds)
+    } else {
+        String::new()
+    };
     let changes = &report.changes;
     format!(
         "{of} in {:.1} s\n{} files added, {} changed, {} removed; {} new candidates: {embedded} windows embedded, {cached} known{rate}",

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::anyhow;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use super::terminal::{DIM, HEADING, NAME, PATH, PLAIN, Page, printable, shortened};
 use super::searched::{Asked, Searched};
+use super::terminal::{DIM, HEADING, NAME, PATH, PLAIN, Page, printable, shortened};
 use super::{Failure, issue, json, place, progress, terminal};
 use crate::config::{Refresh, Settings};
 use crate::encoder::{self, Encoder, EncoderError, MiniLm, QueryEmbedding};
@@ -98,7 +98,14 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
         localizer.locate(question, &request, &|done, total| bar.at(done, total))?
     };
     let images = images(&issue, loaded.as_ref().map(|it| it.model.id.as_str()), &settings.images);
-    let outcome = Outcome { searched: &searched, answer: &answer, request: &request, loaded: loaded.as_ref(), images, total: start.elapsed() };
+    let outcome = Outcome {
+        searched: &searched,
+        answer: &answer,
+        request: &request,
+        loaded: loaded.as_ref(),
+        images,
+        total: start.elapsed(),
+    };
     outcome.warn();
     if arguments.json {
         outcome.print_json(arguments.explain)?

@@ -15,7 +15,10 @@ use crate::index::store::{EmbeddingStore, MemoryStore, Replaced, Store};
 /// When the system says of no place for data and the user neither.
 pub fn data_directory(path: &Path) -> Result<DataDirectory, Failure> {
     if path.as_os_str().is_empty() {
-        return Err(anyhow!("there is no place for data, as neither HOME nor XDG_DATA_HOME is set: name one with --data-dir").into());
+        return Err(anyhow!(
+            "there is no place for data, as neither HOME nor XDG_DATA_HOME is set: name one with --data-dir"
+        )
+        .into());
     }
     Ok(DataDirectory::new(path))
 }
@@ -28,7 +31,9 @@ pub fn store(data: &DataDirectory) -> Result<Store, Failure> {
     let store = Store::open_or_replace(&data.store())?;
     for Replaced { path, what, .. } in store.replaced() {
         let path = path.display();
-        terminal::warning(&format!("the store of vectors was damaged ({what}), so a new one was begun; it is kept as `{path}`"));
+        terminal::warning(&format!(
+            "the store of vectors was damaged ({what}), so a new one was begun; it is kept as `{path}`"
+        ));
     }
     Ok(store)
 }
@@ -60,7 +65,9 @@ pub fn lock(directory: &RepositoryDirectory, stop: &dyn Fn() -> bool) -> Result<
     let start = Instant::now();
     loop {
         match directory.lock() {
-            Err(IndexError::Busy { .. }) if stop() => return Err(anyhow!("stopped while waiting for another process").into()),
+            Err(IndexError::Busy { .. }) if stop() => {
+                return Err(anyhow!("stopped while waiting for another process").into());
+            }
             Err(IndexError::Busy { .. }) => {
                 if start.elapsed() < LOOK_AGAIN {
                     terminal::remark(&format!("waiting for another process that indexes {}", directory.id));

@@ -9,7 +9,7 @@ use crate::index::directory::{DataDirectory, IndexError};
 use crate::index::lexical::LexicalIndex;
 use crate::index::store::ModelKey;
 use crate::index::view::View;
-use crate::retriever::ingest::{self, Changes, Found, IngestError, Indexed, Job};
+use crate::retriever::ingest::{self, Changes, Found, Indexed, IngestError, Job};
 use crate::retriever::{Coder, Corpus};
 use crate::snapshot::Snapshot;
 use crate::types::{Candidate, Level};
@@ -44,9 +44,7 @@ impl Searched {
             Held::Index(view) => {
                 Corpus { candidates: &view.candidates, lexical: &view.lexical, vectors: view.vectors.as_ref() }
             }
-            Held::Repository(snapshot, lexical) => {
-                Corpus { candidates: &snapshot.candidates, lexical, vectors: None }
-            }
+            Held::Repository(snapshot, lexical) => Corpus { candidates: &snapshot.candidates, lexical, vectors: None },
         }
     }
 
@@ -137,7 +135,10 @@ impl Asked<'_> {
         if let Some((_, model)) = coder
             && indexed.view.build.manifest.model.as_ref() != Some(model)
         {
-            terminal::warning(&format!("the index has no vectors of {}, so the repository itself is read; `sightline index` makes them", model.id));
+            terminal::warning(&format!(
+                "the index has no vectors of {}, so the repository itself is read; `sightline index` makes them",
+                model.id
+            ));
             return self.read_instead(times);
         }
         if indexed.changes.is_empty() || !self.is_to_be_refreshed(&indexed.changes) {
@@ -204,7 +205,10 @@ fn of_repository(snapshot: Box<Snapshot>, took: Duration) -> Result<Searched, Fa
 fn of_index(indexed: Box<Indexed>, times: Times) -> Searched {
     let Indexed { view, changes } = *indexed;
     if !changes.is_empty() {
-        terminal::warning(&format!("the index is stale: {}; --refresh always brings it up to date first", status::changed(&changes)));
+        terminal::warning(&format!(
+            "the index is stale: {}; --refresh always brings it up to date first",
+            status::changed(&changes)
+        ));
     }
     Searched { held: Held::Index(Box::new(view)), changes, times }
 }

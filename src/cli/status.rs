@@ -75,7 +75,8 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
         None => (data.repositories()?, false),
         Some(path) => (vec![data.repository(&place::resolved(path))], true),
     };
-    let known: Vec<Known> = directories.into_iter().map(|it| known(it, settings, details)).collect::<Result<_, Failure>>()?;
+    let known: Vec<Known> =
+        directories.into_iter().map(|it| known(it, settings, details)).collect::<Result<_, Failure>>()?;
     if arguments.json {
         return Ok(json::print(&json::Status::of(data.path(), &known))?);
     }
@@ -94,7 +95,11 @@ fn known(directory: RepositoryDirectory, settings: &Settings, details: bool) -> 
     let source = directory.source().unwrap_or_default();
     let mut builds = Vec::new();
     for (target, manifest) in directory.manifests()? {
-        let staleness = manifest.as_ref().ok().zip(source.as_ref()).map(|(manifest, source)| staleness(&directory, source, manifest, settings));
+        let staleness = manifest
+            .as_ref()
+            .ok()
+            .zip(source.as_ref())
+            .map(|(manifest, source)| staleness(&directory, source, manifest, settings));
         let (mut skipped, mut notes) = (Vec::new(), Vec::new());
         if let (true, Ok(manifest)) = (details, &manifest)
             && let Ok(Some(build)) = directory.build(&manifest.target)
@@ -107,7 +112,12 @@ fn known(directory: RepositoryDirectory, settings: &Settings, details: bool) -> 
     Ok(Known { directory, source, builds, bytes })
 }
 
-fn staleness(directory: &RepositoryDirectory, source: &SourceRecord, manifest: &Manifest, settings: &Settings) -> Staleness {
+fn staleness(
+    directory: &RepositoryDirectory,
+    source: &SourceRecord,
+    manifest: &Manifest,
+    settings: &Settings,
+) -> Staleness {
     let options = index::options(settings);
     if manifest.rules != ingest::rules(&options) {
         return Staleness::OtherRules;
@@ -123,7 +133,12 @@ fn staleness(directory: &RepositoryDirectory, source: &SourceRecord, manifest: &
 fn print(page: &mut Page<impl std::io::Write>, known: &Known, details: bool) -> std::io::Result<()> {
     let Some(source) = &known.source else { return Ok(()) };
     let size = terminal::bytes(known.bytes);
-    page.line(&[(NAME, &known.directory.id), (PLAIN, "  "), (PATH, &source.path.display().to_string()), (DIM, &format!("  {size}"))])?;
+    page.line(&[
+        (NAME, &known.directory.id),
+        (PLAIN, "  "),
+        (PATH, &source.path.display().to_string()),
+        (DIM, &format!("  {size}")),
+    ])?;
     if let Some(failure) = &source.failure {
         page.line(&[(PLAIN, &format!("  failed: {failure}"))])?;
     }
@@ -168,7 +183,8 @@ fn line(build: &KnownBuild) -> String {
 
 /// `3 files changed (a.rs, b.rs, c.rs)`, with the first few named.
 pub fn changed(changes: &Changes) -> String {
-    let all: Vec<&str> = [&changes.changed, &changes.added, &changes.removed].into_iter().flatten().map(String::as_str).collect();
+    let all: Vec<&str> =
+        [&changes.changed, &changes.added, &changes.removed].into_iter().flatten().map(String::as_str).collect();
     let named = all[..all.len().min(NAMED)].join(", ");
     let more = if all.len() > NAMED { ", ..." } else { "" };
     format!("{} file{} changed ({named}{more})", all.len(), if all.len() == 1 { "" } else { "s" })

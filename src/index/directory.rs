@@ -159,7 +159,9 @@ impl RepositoryDirectory {
     fn read_json<T: for<'a> Deserialize<'a>>(&self, name: &str) -> Result<Option<T>, IndexError> {
         let path = self.path.join(name);
         let bytes = match fs::read(&path) {
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(None),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                return Ok(None);
+            }
             Err(source) => return Err(IndexError::Read { path, source }),
             Ok(bytes) => bytes,
         };
@@ -178,7 +180,10 @@ impl RepositoryDirectory {
     /// # Errors
     /// When it can't be read or is damaged.
     pub fn build(&self, target: &Target) -> Result<Option<Build>, IndexError> {
-        self.current()?.get(target.key()).map(|name| Ok(Build::read(&build::path_of_build(&self.path, name))?)).transpose()
+        self.current()?
+            .get(target.key())
+            .map(|name| Ok(Build::read(&build::path_of_build(&self.path, name))?))
+            .transpose()
     }
 
     /// What each build says of itself, by target; what is said of one that is damaged is why.
@@ -186,7 +191,8 @@ impl RepositoryDirectory {
     /// # Errors
     /// When it can't be told which builds there are.
     pub fn manifests(&self) -> Result<Vec<(String, Result<Manifest, FileError>)>, IndexError> {
-        let read = |(target, name): (String, String)| (target, Build::read_manifest(&build::path_of_build(&self.path, &name)));
+        let read =
+            |(target, name): (String, String)| (target, Build::read_manifest(&build::path_of_build(&self.path, &name)));
         Ok(self.current()?.into_iter().map(read).collect())
     }
 
@@ -267,7 +273,12 @@ impl RepositoryDirectory {
     ///
     /// # Errors
     /// Those of `write`, or when what was written can't be read.
-    pub fn write_part<E: From<FileError>>(&self, kind: &str, format: u32, write: impl FnOnce(&Path) -> Result<(), E>) -> Result<Named, E> {
+    pub fn write_part<E: From<FileError>>(
+        &self,
+        kind: &str,
+        format: u32,
+        write: impl FnOnce(&Path) -> Result<(), E>,
+    ) -> Result<Named, E> {
         let name = format!("{}.{kind}", unique_name());
         let path = build::path_of_part(&self.path, &name);
         write(&path)?;
@@ -277,7 +288,9 @@ impl RepositoryDirectory {
 
     /// Bytes on disk.
     pub fn bytes(&self) -> u64 {
-        let files = ["", "builds", "segments"].iter().flat_map(|it| fs::read_dir(self.path.join(it)).into_iter().flatten().flatten());
+        let files = ["", "builds", "segments"]
+            .iter()
+            .flat_map(|it| fs::read_dir(self.path.join(it)).into_iter().flatten().flatten());
         files.filter_map(|it| it.metadata().ok()).filter(|it| it.is_file()).map(|it| it.len()).sum()
     }
 }

@@ -55,7 +55,11 @@ struct Header {
 ///
 /// # Errors
 /// When a vector is not of the model's dimensions, or the file can't be written; there is no file then.
-pub fn write(path: &Path, model: &ModelKey, levels: [(&[WindowRecord], &[Option<Vec<f16>>]); 2]) -> Result<(), EmbeddingsError> {
+pub fn write(
+    path: &Path,
+    model: &ModelKey,
+    levels: [(&[WindowRecord], &[Option<Vec<f16>>]); 2],
+) -> Result<(), EmbeddingsError> {
     let mut encoded = Vec::new();
     for (_, vectors) in levels {
         let mut encoder = RowsEncoder::new(model.dimensions)?;
@@ -91,7 +95,8 @@ pub fn write(path: &Path, model: &ModelKey, levels: [(&[WindowRecord], &[Option<
 fn record(window: &WindowRecord, has_vector: bool) -> [u8; RECORD] {
     let numbers = [window.candidate, window.body.start, window.body.end, u32::from(has_vector)];
     let mut bytes = [0; RECORD];
-    for (to, from) in bytes.iter_mut().zip(numbers.iter().flat_map(|it| it.to_le_bytes()).chain(*window.key.as_bytes())) {
+    for (to, from) in bytes.iter_mut().zip(numbers.iter().flat_map(|it| it.to_le_bytes()).chain(*window.key.as_bytes()))
+    {
         *to = from;
     }
     bytes
@@ -123,7 +128,9 @@ impl SegmentVectors {
             .map_err(|error| file.damaged(format!("its header makes no sense ({error})")))?;
         let [files, functions] = header.checksums;
         let levels = [LevelVectors::open(file, 0, files)?, LevelVectors::open(file, 1, functions)?];
-        let is_in_order = |it: &LevelVectors| it.owners.is_sorted() && it.owners.last().is_none_or(|last| (*last as usize) < candidates);
+        let is_in_order = |it: &LevelVectors| {
+            it.owners.is_sorted() && it.owners.last().is_none_or(|last| (*last as usize) < candidates)
+        };
         if !levels.iter().all(is_in_order) {
             return Err(file.damaged("its vectors are of other candidates"));
         }
@@ -170,7 +177,11 @@ impl SegmentVectors {
     ///
     /// # Errors
     /// When the file is damaged.
-    pub fn windows_of(&self, level: Level, candidates: Range<u32>) -> Result<Vec<(WindowRecord, Option<usize>)>, FileError> {
+    pub fn windows_of(
+        &self,
+        level: Level,
+        candidates: Range<u32>,
+    ) -> Result<Vec<(WindowRecord, Option<usize>)>, FileError> {
         let bytes = self.level(level).windows.all()?;
         let of = |candidate: u32| partition(bytes.len() / RECORD, |at| u32_at(bytes, at * RECORD) < candidate);
         let mut rows = self.rows_of(level, candidates.start).start..;
@@ -214,7 +225,8 @@ impl LevelVectors {
         let section = |name: &str| file.section(&format!("{level}.{name}"));
         let owners = section("owners")?;
         let owners = owners.all()?.chunks_exact(4).map(|it| u32_at(it, 0)).collect();
-        let (windows, codes, scales, values) = (section("windows")?, section("codes")?, section("scales")?, section("values")?);
+        let (windows, codes, scales, values) =
+            (section("windows")?, section("codes")?, section("scales")?, section("values")?);
         Ok(LevelVectors { windows, owners, codes, scales, values, checksum })
     }
 }

@@ -168,9 +168,11 @@ impl Segment {
             return Err(file.damaged("its texts are not as long as its files"));
         }
         let store: Arc<dyn TextStore> = Arc::new(texts);
-        let mut segment = Segment { files: Vec::with_capacity(records.len()), starts: vec![0], postings: file.section("postings")? };
+        let mut segment =
+            Segment { files: Vec::with_capacity(records.len()), starts: vec![0], postings: file.section("postings")? };
         for (number, record) in (0..).zip(records) {
-            let opened = opened(record, number, &store).ok_or_else(|| file.damaged("a function lies outside its file"))?;
+            let opened =
+                opened(record, number, &store).ok_or_else(|| file.damaged("a function lies outside its file"))?;
             let next = segment.starts.last().copied().unwrap_or(0) + opened.candidates().len() as u32;
             segment.starts.push(next);
             segment.files.push(opened);

@@ -54,7 +54,11 @@ impl Parts {
     ///
     /// # Errors
     /// When a file is not the one that was written.
-    pub fn vectors(&mut self, directory: &RepositoryDirectory, part: &Part) -> Result<Option<Arc<SegmentVectors>>, FileError> {
+    pub fn vectors(
+        &mut self,
+        directory: &RepositoryDirectory,
+        part: &Part,
+    ) -> Result<Option<Arc<SegmentVectors>>, FileError> {
         let Some(named) = &part.vectors else { return Ok(None) };
         if let Some(known) = self.vectors.get(&named.name) {
             return Ok(Some(Arc::clone(known)));
@@ -82,18 +86,27 @@ impl View {
     pub fn open(directory: &RepositoryDirectory, build: Build) -> Result<Self, IndexError> {
         let mut parts = Parts::default();
         let manifest = &build.manifest;
-        let segments: Vec<Arc<Segment>> = manifest.parts.iter().map(|it| parts.segment(directory, it)).collect::<Result<_, _>>()?;
-        let Placed { candidates, homes, positions } = place(&segments, &build.rows)
-            .ok_or_else(|| IndexError::Damaged { path: directory.path.clone(), message: "the build names files that no segment has".to_owned() })?;
+        let segments: Vec<Arc<Segment>> =
+            manifest.parts.iter().map(|it| parts.segment(directory, it)).collect::<Result<_, _>>()?;
+        let Placed { candidates, homes, positions } =
+            place(&segments, &build.rows).ok_or_else(|| IndexError::Damaged {
+                path: directory.path.clone(),
+                message: "the build names files that no segment has".to_owned(),
+            })?;
         let vectors = match &manifest.model {
             None => None,
             Some(model) => {
-                let of_parts = manifest.parts.iter().map(|it| parts.vectors(directory, it)).collect::<Result<Vec<_>, _>>()?;
+                let of_parts =
+                    manifest.parts.iter().map(|it| parts.vectors(directory, it)).collect::<Result<Vec<_>, _>>()?;
                 Some(Vectors::new(model.clone(), of_parts, &positions, homes)?)
             }
         };
         let postings = segments.iter().zip(positions);
-        let lexical = LexicalIndex::open(postings.map(|(segment, positions)| lexical::Part { postings: segment.postings.clone(), positions }).collect())?;
+        let lexical = LexicalIndex::open(
+            postings
+                .map(|(segment, positions)| lexical::Part { postings: segment.postings.clone(), positions })
+                .collect(),
+        )?;
         Ok(View { build, candidates, lexical, vectors, segments })
     }
 }
@@ -149,7 +162,9 @@ impl Vectors {
         let mut rows = [Vec::new(), Vec::new()];
         let mut numbers = vec![usize::MAX; parts.len()];
         for (at, vectors) in parts.iter().enumerate() {
-            let Some(vectors) = vectors.as_ref().filter(|it| it.model.fingerprint == model.fingerprint) else { continue };
+            let Some(vectors) = vectors.as_ref().filter(|it| it.model.fingerprint == model.fingerprint) else {
+                continue;
+            };
             numbers[at] = rows[0].len();
             for level in [Level::File, Level::Function] {
                 rows[level as usize].push(vectors.rows(level, &positions[at])?);
@@ -177,7 +192,14 @@ impl Vectors {
     ///
     /// # Errors
     /// As for [`Self::similarities`].
-    pub fn search(&self, level: Level, query: &[f32], k: usize, how: How, accept: Accept) -> Result<Vec<(u32, f32)>, VectorError> {
+    pub fn search(
+        &self,
+        level: Level,
+        query: &[f32],
+        k: usize,
+        how: How,
+        accept: Accept,
+    ) -> Result<Vec<(u32, f32)>, VectorError> {
         let segments = &self.rows[level as usize];
         match how {
             How::Exact => Exact { segments }.search(query, k, accept),

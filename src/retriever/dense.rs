@@ -42,7 +42,12 @@ impl<'a> Scorer<'a> {
 
     /// The candidates of a level that are most similar, enough for the request: found among the vectors of the index, or else by
     /// comparing all.
-    pub fn most_similar(&mut self, level: Level, documents: &[usize], request: &Request) -> Result<Vec<(usize, f32)>, RetrieverError> {
+    pub fn most_similar(
+        &mut self,
+        level: Level,
+        documents: &[usize],
+        request: &Request,
+    ) -> Result<Vec<(usize, f32)>, RetrieverError> {
         match self.corpus.vectors.filter(|it| it.model == self.model) {
             None => self.similarities(level, documents, None),
             Some(vectors) => {
@@ -56,7 +61,12 @@ impl<'a> Scorer<'a> {
 
     /// Cosine similarity of each chosen candidate's best window. Those without vectors in the index are embedded: of one with many
     /// windows only the most telling, where `worth` says which, and otherwise all.
-    pub fn similarities(&mut self, level: Level, chosen: &[usize], worth: Option<Worth>) -> Result<Vec<(usize, f32)>, RetrieverError> {
+    pub fn similarities(
+        &mut self,
+        level: Level,
+        chosen: &[usize],
+        worth: Option<Worth>,
+    ) -> Result<Vec<(usize, f32)>, RetrieverError> {
         self.embedded.candidates += chosen.len();
         let indexed = match self.corpus.vectors.filter(|it| it.model == self.model) {
             Some(vectors) => vectors.similarities(level, chosen, &self.query.vector)?,
@@ -64,7 +74,11 @@ impl<'a> Scorer<'a> {
         };
         let missing: Vec<usize> = chosen.iter().zip(&indexed).filter(|it| it.1.is_none()).map(|it| *it.0).collect();
         let mut embedded = self.embed(&missing, worth)?.into_iter();
-        Ok(chosen.iter().zip(indexed).filter_map(|(&at, indexed)| Some((at, indexed.or_else(|| embedded.next())?))).collect())
+        Ok(chosen
+            .iter()
+            .zip(indexed)
+            .filter_map(|(&at, indexed)| Some((at, indexed.or_else(|| embedded.next())?)))
+            .collect())
     }
 
     /// The similarities of candidates by vectors from the store and the encoder.
@@ -98,8 +112,10 @@ impl<'a> Scorer<'a> {
         };
         let missing: Vec<usize> = (0..keys.len()).filter(|at| found[*at].is_none()).collect();
         let unread: Vec<&Window> = missing.iter().map(|at| windows[*at]).collect();
-        let vectors: Vec<Vec<f16>> = self.coder.encoder.embed(&unread, self.progress)?.iter().map(|it| halves(it)).collect();
-        let items: Vec<(Key, &[f16])> = missing.iter().zip(&vectors).map(|(at, vector)| (keys[*at], &vector[..])).collect();
+        let vectors: Vec<Vec<f16>> =
+            self.coder.encoder.embed(&unread, self.progress)?.iter().map(|it| halves(it)).collect();
+        let items: Vec<(Key, &[f16])> =
+            missing.iter().zip(&vectors).map(|(at, vector)| (keys[*at], &vector[..])).collect();
         if !items.is_empty() && self.embedded.unkept.is_none() {
             self.embedded.unkept = self.coder.store.put(&self.model, &items).err().map(|it| it.to_string());
         }
@@ -141,20 +157,44 @@ mod tests {
 
     use super::super::tests::StandIn;
     use super::*;
-    use crate::types::{Source, Text};
+    use crate::encoder::Encoder;
+    use crate::index::lexical::LexicalIndex;
+    use crate::index::store::MemoryStore;
+    use crate::types::{Candidate, IssueReport, Source, Text};
+
+    fn files(texts: &[&str]) -> Vec<Candidate> {
+        texts.iter().map(|text| Candidate::file(Arc::new(Source::new("file", "Text", Text::new(*text))))).collect()
+    }
+
+    /// The similarities of chosen files, in hundredths, and what that took.
+    fn compared(
+        texts: &[&str],
+        chosen: &[usize],
+        worth: Option<Worth>,
+        encoder: &StandIn,
+        store: &MemoryStore,
+    ) -> (Vec<(usize, i32)>, Embedded) {
+        let candidates = files(texts);
+        let lexical = LexicalIndex::build(&candidates).expect("in memory");
+        let corpus = Corpus { candidates: &candidates, lexical: &lexical, vectors: None };
+        let query = encoder.query(&IssueReport::default()).expect("the stand-in never fails");
+        let mut scorer = Scorer::new(corpus, Coder { encoder, store }, &query, &|_, _| ());
+        let found = scorer.similarities(Level::File, chosen, worth).expect("the stand-in never fails");
+        (
+            found.into_iter().map(|(at, similarity)| (at, (similarity * 100.0).round() as i32)).collect(),
+            scorer.embedded(),
+        )
+    }
 
     /// The similarity of a text, of which each line is a window, and the lines that were embedded for it.
     #[track_caller]
-    fn check(text: &str, worth: Option<fn(&str) -> f32>, similarity: f32, lines: &[u32]) {
+    fn check(text: &str, worth: Option<fn(&str) -> f32>, similarity: i32, lines: &[u32]) {
         let encoder = StandIn::new();
-        let candidates =
-            ["ignored", text].map(|text| Candidate::file(Arc::new(Source::new("file", "Text", Text::new(text)))));
-        let mut scorer = Scorer::new(&encoder, &IssueReport::default(), &|_, _| ()).expect("the stand-in never fails");
-        let worth = worth.as_ref().map(|it| it as &(dyn Fn(&str) -> f32 + Sync));
-        let found = scorer.similarities(&candidates, &[1], worth).expect("the stand-in never fails");
+        let worth = worth.as_ref().map(|it| it as Worth);
+        let (found, embedded) = compared(&["ignored", text], &[1], worth, &encoder, &MemoryStore::default());
         assert_eq!(found, [(1, similarity)]);
         assert_eq!(*encoder.embedded.lock().expect("no panic"), lines);
-        assert_eq!(scorer.embedded(), Embedded { candidates: 1, windows: lines.len() });
+        assert_eq!(embedded, Embedded { candidates: 1, windows: lines.len(), ..Embedded::default() });
     }
 
     /// As much as the text has letters x.
@@ -164,29 +204,30 @@ mod tests {
 
     #[test]
     fn a_candidate_is_as_similar_as_its_best_window() {
-        check("s10", None, 0.1, &[10]);
-        check("s10\ns70\ns30", None, 0.7, &[10, 70, 30]);
+        check("s10", None, 10, &[10]);
+        check("s10\ns70\ns30", None, 70, &[10, 70, 30]);
     }
 
     #[test]
     fn of_a_long_candidate_the_most_telling_windows_are_embedded() {
-        check("s10 x\ns70\ns30 x x\n", Some(count), 0.3, &[10, 30]);
+        check("s10 x\ns70\ns30 x x\n", Some(count), 30, &[10, 30]);
         // In the order of the text, and the earlier of two that are worth the same.
-        check("s10\ns20 x\ns70 x\ns30 x", Some(count), 0.7, &[20, 70]);
-        check("s10\ns20\ns70", Some(|_| 0.0), 0.2, &[10, 20]);
+        check("s10\ns20 x\ns70 x\ns30 x", Some(count), 70, &[20, 70]);
+        check("s10\ns20\ns70", Some(|_| 0.0), 20, &[10, 20]);
         // Nothing is left out of two.
-        check("s10\ns70", Some(count), 0.7, &[10, 70]);
+        check("s10\ns70", Some(count), 70, &[10, 70]);
     }
 
     #[test]
-    fn each_candidate_has_the_windows_that_are_its_own() {
-        let encoder = StandIn::new();
-        let candidates = ["s10\ns20", "s30", "s50\ns40"]
-            .map(|text| Candidate::file(Arc::new(Source::new("file", "Text", Text::new(text)))));
-        let mut scorer = Scorer::new(&encoder, &IssueReport::default(), &|_, _| ()).expect("the stand-in never fails");
-        let found = scorer.similarities(&candidates, &[2, 0, 1], None).expect("the stand-in never fails");
-        assert_eq!(found, [(2, 0.5), (0, 0.2), (1, 0.3)]);
-        assert!(scorer.similarities(&candidates, &[], None).expect("the stand-in never fails").is_empty());
-        assert_eq!(scorer.embedded(), Embedded { candidates: 3, windows: 5 });
+    fn each_candidate_has_the_windows_that_are_its_own_and_no_window_is_embedded_twice() {
+        let (encoder, store) = (StandIn::new(), MemoryStore::default());
+        let texts = ["s10\ns20", "s30", "s50\ns40"];
+        let (found, embedded) = compared(&texts, &[2, 0], None, &encoder, &store);
+        assert_eq!(found, [(2, 50), (0, 20)]);
+        assert_eq!(embedded, Embedded { candidates: 2, windows: 4, ..Embedded::default() });
+        let (found, embedded) = compared(&texts, &[0, 1, 2], None, &encoder, &store);
+        assert_eq!(found, [(0, 20), (1, 30), (2, 50)]);
+        assert_eq!(embedded, Embedded { candidates: 3, windows: 1, cached: 4, unkept: None });
+        assert!(compared(&texts, &[], None, &encoder, &store).0.is_empty());
     }
 }

@@ -184,7 +184,12 @@ impl<'a> Localizer<'a> {
     ///
     /// # Errors
     /// When the encoder fails, or is needed and missing; when the index is damaged.
-    pub fn locate(&self, question: Question, request: &Request, progress: dense::Progress) -> Result<Answer, RetrieverError> {
+    pub fn locate(
+        &self,
+        question: Question,
+        request: &Request,
+        progress: dense::Progress,
+    ) -> Result<Answer, RetrieverError> {
         match request.retriever {
             RetrieverKind::Bm25 => self.bm25(question.report, request),
             RetrieverKind::Dense => self.dense(question, request, progress),
@@ -212,7 +217,12 @@ impl<'a> Localizer<'a> {
         Ok(answer)
     }
 
-    fn dense(&self, question: Question, request: &Request, progress: dense::Progress) -> Result<Answer, RetrieverError> {
+    fn dense(
+        &self,
+        question: Question,
+        request: &Request,
+        progress: dense::Progress,
+    ) -> Result<Answer, RetrieverError> {
         let start = Instant::now();
         let mut scorer = self.scorer(question, request, progress)?;
         let mut parts = vec![Parts::default(); self.corpus.candidates.len()];
@@ -238,7 +248,12 @@ impl<'a> Localizer<'a> {
         Ok(answer)
     }
 
-    fn hybrid(&self, question: Question, request: &Request, progress: dense::Progress) -> Result<Answer, RetrieverError> {
+    fn hybrid(
+        &self,
+        question: Question,
+        request: &Request,
+        progress: dense::Progress,
+    ) -> Result<Answer, RetrieverError> {
         let start = Instant::now();
         let terms = query::telling_terms(question.report);
         let Corpus { candidates, lexical, .. } = self.corpus;
@@ -282,7 +297,12 @@ impl<'a> Localizer<'a> {
         Ok(())
     }
 
-    fn scorer<'s>(&'s self, question: Question<'s>, request: &Request, progress: dense::Progress<'s>) -> Result<dense::Scorer<'s>, RetrieverError> {
+    fn scorer<'s>(
+        &'s self,
+        question: Question<'s>,
+        request: &Request,
+        progress: dense::Progress<'s>,
+    ) -> Result<dense::Scorer<'s>, RetrieverError> {
         let missing = RetrieverError::NoEncoder { retriever: request.retriever.name() };
         match (self.coder, question.query) {
             (Some(coder), Some(query)) => Ok(dense::Scorer::new(self.corpus, coder, query, progress)),
@@ -296,7 +316,10 @@ impl<'a> Localizer<'a> {
         let found = ranking.order.iter().filter(|at| ranking.parts[**at] != Parts::default()).take(request.results);
         let found: Vec<usize> = found.copied().collect();
         // A result may be a file of megabytes, all of whose lines are looked at.
-        let hits = found.par_iter().map(|&at| shower.hit(self.corpus.candidates, at, ranking.parts[at])).collect::<Result<_, _>>()?;
+        let hits = found
+            .par_iter()
+            .map(|&at| shower.hit(self.corpus.candidates, at, ranking.parts[at]))
+            .collect::<Result<_, _>>()?;
         match ranking.level {
             Level::File => answer.files = hits,
             Level::Function => answer.functions = hits,

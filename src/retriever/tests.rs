@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex};
 use super::ranker::FieldWeights;
 use super::*;
 use crate::encoder::{ModelInfo, QueryEmbedding, Window};
+use crate::index::store::MemoryStore;
+use crate::snapshot::Snapshot;
 use crate::types::{Lines, Source, Text};
 
 /// Windows are the lines of a body. One that holds a number, as in `s80`, is a vector that is similar to every query by so many
@@ -95,14 +97,18 @@ const FILES: &[(&str, usize, &str)] =
     &[("a", 4, "s10"), ("b", 3, "s20"), ("c", 2, "s30"), ("d", 1, "s40"), ("e", 0, "s90")];
 
 fn request(retriever: RetrieverKind, granularity: Granularity, rerank: usize) -> Request {
-    Request { retriever, granularity, results: 9, rerank }
+    Request { retriever, granularity, results: 9, rerank, exact: false }
 }
 
 fn ask(encoder: Option<&StandIn>, request: &Request) -> Result<Answer, RetrieverError> {
-    let (snapshot, weights) = (snapshot(FILES), weights());
-    let localizer = Localizer::new(&snapshot, encoder.map(|it| it as &dyn Encoder), &weights).expect("in memory");
+    let (snapshot, weights, store) = (snapshot(FILES), weights(), MemoryStore::default());
+    let lexical = LexicalIndex::build(&snapshot.candidates).expect("in memory");
+    let corpus = Corpus { candidates: &snapshot.candidates, lexical: &lexical, vectors: None };
     let report = IssueReport { title: "lexer".to_owned(), ..IssueReport::default() };
-    localizer.locate(&report, request, &|_, _| ())
+    let query = encoder.map(|it| it.query(&report)).transpose()?;
+    let coder = encoder.map(|encoder| Coder { encoder, store: &store });
+    let question = Question { report: &report, query: query.as_ref() };
+    Localizer::new(corpus, coder, &weights).locate(question, request, &|_, _| ())
 }
 
 fn names(hits: &[Hit]) -> String {

@@ -71,7 +71,9 @@ pub(super) fn locate(root: &Path, revision: Option<&str>) -> Result<Place, Snaps
 fn opened(root: &Path, revision: Option<&str>) -> Result<Option<ThreadSafeRepository>, SnapshotError> {
     let path = || root.to_path_buf();
     match (open(root), revision) {
-        (Ok(None), Some(revision)) => Err(SnapshotError::NotARepository { path: path(), revision: revision.to_owned() }),
+        (Ok(None), Some(revision)) => {
+            Err(SnapshotError::NotARepository { path: path(), revision: revision.to_owned() })
+        }
         (Err(message), _) => Err(SnapshotError::Repository { path: path(), message }),
         (Ok(repository), _) => Ok(repository),
     }
@@ -206,7 +208,8 @@ fn revision_at(
 }
 
 fn commit_at(repository: &Repository, root: &Path, revision: &str) -> Result<(ObjectId, ObjectId), SnapshotError> {
-    let failed = |message| SnapshotError::NoSuchRevision { path: root.to_path_buf(), revision: revision.to_owned(), message };
+    let failed =
+        |message| SnapshotError::NoSuchRevision { path: root.to_path_buf(), revision: revision.to_owned(), message };
     resolve(repository, revision).map_err(failed)
 }
 

@@ -4,6 +4,7 @@
 
 mod cli;
 mod floors;
+mod index;
 mod repository;
 mod snapshot;
 mod snapshot_properties;

@@ -161,7 +161,9 @@ impl<'a> Build<'a> {
         let (changes, reason) = match (&build.manifest, &build.staleness) {
             (Err(error), _) => (None, Some(error.to_string())),
             (_, Some(Staleness::Changed(changes))) => (Some(Changed::of(changes)), None),
-            (_, Some(Staleness::OtherRules)) => (None, Some("made by another version or under other settings".to_owned())),
+            (_, Some(Staleness::OtherRules)) => {
+                (None, Some("made by another version or under other settings".to_owned()))
+            }
             (_, Some(Staleness::Unknown(reason))) => (None, Some(reason.clone())),
             (_, None) => (None, None),
         };
@@ -174,7 +176,8 @@ impl<'a> Build<'a> {
             vectors: it.counts.vectors,
             created: it.created,
         });
-        let skipped = build.skipped.iter().map(|(path, reason)| CandidateLine::Skipped { path, reason: reason.clone() });
+        let skipped =
+            build.skipped.iter().map(|(path, reason)| CandidateLine::Skipped { path, reason: reason.clone() });
         let notes = build.notes.iter().map(|(path, message)| CandidateLine::Note { path, message });
         Build {
             target: &build.target,

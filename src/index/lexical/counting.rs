@@ -75,7 +75,12 @@ impl Counted {
         self.documents[level as usize]
     }
 
-    fn add_file<'c>(&mut self, file: &'c [Candidate], lexicon: &mut Lexicon<'c>, counter: &mut Counter) -> Result<(), TextError> {
+    fn add_file<'c>(
+        &mut self,
+        file: &'c [Candidate],
+        lexicon: &mut Lexicon<'c>,
+        counter: &mut Counter,
+    ) -> Result<(), TextError> {
         let Some(first) = file.first() else { return Ok(()) };
         let content: &str = &first.source.text()?.content;
         let words: Vec<(usize, u32)> =

@@ -54,7 +54,13 @@ impl<'a> Embedder<'a> {
     }
 
     /// Finds the windows of files that are to be a part. `origins` are the rows of those that are in another.
-    pub fn gather(&mut self, files: &[File], origins: &[Option<Row>], directory: &RepositoryDirectory, base: &mut Base) -> Result<(), IngestError> {
+    pub fn gather(
+        &mut self,
+        files: &[File],
+        origins: &[Option<Row>],
+        directory: &RepositoryDirectory,
+        base: &mut Base,
+    ) -> Result<(), IngestError> {
         let mut first = 0;
         let mut to_cut: Vec<(u32, &File)> = Vec::new();
         for (file, origin) in files.iter().zip(origins) {
@@ -72,7 +78,14 @@ impl<'a> Embedder<'a> {
     }
 
     /// Takes the windows of a file from the part that it is in, if all have vectors there.
-    fn reuse(&mut self, first: u32, file: &File, origin: Option<Row>, directory: &RepositoryDirectory, base: &mut Base) -> Result<bool, IngestError> {
+    fn reuse(
+        &mut self,
+        first: u32,
+        file: &File,
+        origin: Option<Row>,
+        directory: &RepositoryDirectory,
+        base: &mut Base,
+    ) -> Result<bool, IngestError> {
         let Some(row) = origin else { return Ok(false) };
         let part = base.parts[row.part as usize].clone();
         let vectors = match base.opened.vectors(directory, &part) {
@@ -93,22 +106,25 @@ impl<'a> Embedder<'a> {
 
     /// Cuts candidates into windows and asks the store which of them it has.
     fn cut(&mut self, files: &[(u32, &File)]) -> Result<(), IngestError> {
-        let candidates: Vec<(u32, &Candidate)> = files.iter().flat_map(|(first, file)| (*first..).zip(file.candidates())).collect();
+        let candidates: Vec<(u32, &Candidate)> =
+            files.iter().flat_map(|(first, file)| (*first..).zip(file.candidates())).collect();
         let done = AtomicUsize::new(0);
         let mut seen: HashSet<Key> = HashSet::new();
         for chunk in candidates.chunks(CUT_AT_ONCE) {
             self.check_stop()?;
-            let cut = |&(number, candidate): &(u32, &Candidate)| -> Result<Vec<(Level, WindowRecord, Window)>, IngestError> {
-                let windows = self.job.encoder.windows(&candidate.header(), candidate.body()?)?;
-                self.job.observer.at(Phase::Cutting, done.fetch_add(1, Ordering::Relaxed) + 1, candidates.len());
-                let record = |window: Window| {
-                    let body = window.body.start as u32..window.body.end as u32;
-                    let key = Key::of_tokens(&window.tokens);
-                    (candidate.level, WindowRecord { candidate: number, body, key }, window)
+            let cut =
+                |&(number, candidate): &(u32, &Candidate)| -> Result<Vec<(Level, WindowRecord, Window)>, IngestError> {
+                    let windows = self.job.encoder.windows(&candidate.header(), candidate.body()?)?;
+                    self.job.observer.at(Phase::Cutting, done.fetch_add(1, Ordering::Relaxed) + 1, candidates.len());
+                    let record = |window: Window| {
+                        let body = window.body.start as u32..window.body.end as u32;
+                        let key = Key::of_tokens(&window.tokens);
+                        (candidate.level, WindowRecord { candidate: number, body, key }, window)
+                    };
+                    Ok(windows.into_iter().map(record).collect())
                 };
-                Ok(windows.into_iter().map(record).collect())
-            };
-            let windows: Vec<_> = chunk.par_iter().map(cut).collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
+            let windows: Vec<_> =
+                chunk.par_iter().map(cut).collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
             let keys: Vec<Key> = windows.iter().map(|it| it.1.key).collect();
             let mut known = Vec::with_capacity(keys.len());
             for keys in keys.chunks(ASKED) {
@@ -165,7 +181,8 @@ impl<'a> Embedder<'a> {
 
     fn put(&self, batch: &[(Key, Window)], vectors: &[Vec<f32>]) -> Result<(), IngestError> {
         let halves: Vec<Vec<f16>> = vectors.iter().map(|it| halves(it)).collect();
-        let items: Vec<(Key, &[f16])> = batch.iter().zip(&halves).map(|((key, _), vector)| (*key, &vector[..])).collect();
+        let items: Vec<(Key, &[f16])> =
+            batch.iter().zip(&halves).map(|((key, _), vector)| (*key, &vector[..])).collect();
         Ok(self.job.store.put(self.model, &items)?)
     }
 
@@ -180,7 +197,8 @@ impl<'a> Embedder<'a> {
         let planned = &self.levels[level as usize];
         let mut vectors = Vec::with_capacity(planned.len());
         for chunk in planned.chunks(ASKED) {
-            let stored: Vec<Key> = chunk.iter().filter(|it| matches!(it.origin, Origin::Store)).map(|it| it.window.key).collect();
+            let stored: Vec<Key> =
+                chunk.iter().filter(|it| matches!(it.origin, Origin::Store)).map(|it| it.window.key).collect();
             let mut stored = self.job.store.get(self.model, &stored)?.into_iter();
             for Planned { origin, .. } in chunk {
                 vectors.push(match origin {

@@ -6,7 +6,7 @@
 mod embed;
 mod survey;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -15,7 +15,7 @@ use crate::encoder::{Encoder, EncoderError};
 use crate::fsio::FileError;
 use crate::index::build::{Build, Counts, Manifest, Part, Row, Target};
 use crate::index::directory::{IndexError, Lock, RepositoryDirectory, SourceRecord};
-use crate::index::embeddings::EmbeddingsError;
+use crate::index::embeddings::{self, EmbeddingsError};
 use crate::index::segment::{self, File, FileContent, SegmentError};
 use crate::index::store::{EmbeddingStore, ModelKey, StoreError};
 use crate::snapshot::{self, Inventory, SnapshotError};
@@ -27,7 +27,7 @@ use survey::{Base, Surveyed};
 
 pub use survey::{Changes, rules, target};
 
-use crate::index::view::View;
+use crate::index::view::{self, View};
 
 /// What is indexed, with what, and who hears of it.
 pub struct Job<'a> {
@@ -143,22 +143,33 @@ fn run(job: &Job, directory: &RepositoryDirectory, lock: &Lock) -> Result<Report
     let before = builds.iter().find(|it| it.manifest.target == target && it.manifest.rules == rules);
     let read = |done, total| job.observer.at(Phase::Reading, done, total);
     let surveyed = survey::survey(&inventory, before, &base, &read);
-    let mut run = Run { job, directory, base, model, embedding: Embedding::default(), embedding_time: Duration::ZERO, candidates: 0 };
-    let is_served = before.is_some_and(|it| it.manifest.model.as_ref() == Some(&run.model) && it.manifest.counts.is_complete());
-    let is_new = !(surveyed.is_unchanged && is_served);
+    let mut run = Run {
+        job,
+        directory,
+        base,
+        model,
+        embedding: Embedding::default(),
+        embedding_time: Duration::ZERO,
+        candidates: 0,
+    };
+    let is_new = !(surveyed.is_unchanged && run.has_all_vectors(&surveyed));
     let (changes, read) = (surveyed.changes.clone(), surveyed.read);
     let build = match before.filter(|_| !is_new) {
         Some(build) => build.clone(),
         None => {
-            let made = run.build(surveyed, &inventory, Manifest {
-                target: target.clone(),
-                created: seconds(start),
-                listed: nanoseconds(start),
-                rules,
-                model: Some(run.model.clone()),
-                counts: Counts::default(),
-                parts: Vec::new(),
-            })?;
+            let made = run.build(
+                surveyed,
+                &inventory,
+                Manifest {
+                    target: target.clone(),
+                    created: seconds(start),
+                    listed: nanoseconds(start),
+                    rules,
+                    model: Some(run.model.clone()),
+                    counts: Counts::default(),
+                    parts: Vec::new(),
+                },
+            )?;
             directory.publish(lock, &made)?;
             made
         }
@@ -197,7 +208,12 @@ pub struct Indexed {
 ///
 /// # Errors
 /// When the repository can't be read or the index is damaged.
-pub fn open(directory: &RepositoryDirectory, root: &Path, revision: Option<&str>, options: &snapshot::Options) -> Result<Found, IngestError> {
+pub fn open(
+    directory: &RepositoryDirectory,
+    root: &Path,
+    revision: Option<&str>,
+    options: &snapshot::Options,
+) -> Result<Found, IngestError> {
     let target = target(root, revision)?;
     // A writer may remove what a build consists of once a newer one is there, which is then read instead.
     let (mut tries, mut inventory) = (0, None);
@@ -211,7 +227,8 @@ pub fn open(directory: &RepositoryDirectory, root: &Path, revision: Option<&str>
             Target::Commit(_) => Ok(None),
             Target::WorkTree => snapshot::inventory(root, revision, options).map(Some),
         };
-        let (view, listed) = rayon::join(|| View::open(directory, build), || inventory.take().map_or_else(list, |it| Ok(Some(it))));
+        let (view, listed) =
+            rayon::join(|| View::open(directory, build), || inventory.take().map_or_else(list, |it| Ok(Some(it))));
         let listed = listed?;
         match view {
             Ok(view) => {
@@ -253,7 +270,12 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// Makes the build of what was surveyed.
-    fn build(&mut self, mut surveyed: Surveyed, inventory: &Inventory, manifest: Manifest) -> Result<Build, IngestError> {
+    fn build(
+        &mut self,
+        mut surveyed: Surveyed,
+        inventory: &Inventory,
+        manifest: Manifest,
+    ) -> Result<Build, IngestError> {
         self.candidates = surveyed.fresh.iter().map(|it| it.0.candidates().len()).sum();
         let moved = self.to_move(&mut surveyed);
         let mut rows: Vec<(Arc<str>, Row)> = std::mem::take(&mut surveyed.rows);
@@ -261,13 +283,18 @@ impl Run<'_> {
         let stamps: Vec<_> = surveyed.fresh.iter().map(|it| it.1).collect();
         let mut files: Vec<File> = surveyed.fresh.into_iter().map(|it| it.0).collect();
         let fresh = files.len();
-        files.extend(moved.iter().filter_map(|(_, row)| crate::index::view::file_of(&self.base.segments, row)).cloned());
+        files.extend(moved.iter().filter_map(|(_, row)| view::file_of(&self.base.segments, row)).cloned());
         if !files.is_empty() {
-            let origins: Vec<Option<Row>> = std::iter::repeat_n(None, fresh).chain(moved.iter().map(|it| Some(it.1))).collect();
+            let origins: Vec<Option<Row>> =
+                std::iter::repeat_n(None, fresh).chain(moved.iter().map(|it| Some(it.1))).collect();
             parts.push(self.write_part(&files, &origins)?);
             let part = parts.len() as u32 - 1;
             let stamps = stamps.into_iter().chain(moved.iter().map(|it| it.1.stamp));
-            let added = files.iter().zip(stamps).zip(0..).map(|((file, stamp), number)| (file.path.clone(), Row { part, number, stamp }));
+            let added = files
+                .iter()
+                .zip(stamps)
+                .zip(0..)
+                .map(|((file, stamp), number)| (file.path.clone(), Row { part, number, stamp }));
             rows.extend(added);
         }
         rows.sort_by(|a, b| a.0.cmp(&b.0));
@@ -292,15 +319,25 @@ impl Run<'_> {
         let all: usize = live.keys().map(|it| self.base.segments[*it as usize].files.len()).sum();
         let is_worn = live.len() >= MOST_PARTS || 2 * surveyed.rows.len() < all;
         let complete: Vec<bool> = (0..self.base.parts.len()).map(|at| self.is_complete(at)).collect();
-        let (moved, kept) = std::mem::take(&mut surveyed.rows).into_iter().partition(|(_, row)| is_worn || !complete[row.part as usize]);
+        let (moved, kept) = std::mem::take(&mut surveyed.rows)
+            .into_iter()
+            .partition(|(_, row)| is_worn || !complete[row.part as usize]);
         surveyed.rows = kept;
         moved
     }
 
-    /// Whether every candidate of a part has all its vectors.
+    fn has_all_vectors(&mut self, surveyed: &Surveyed) -> bool {
+        let parts: BTreeSet<u32> = surveyed.rows.iter().map(|it| it.1.part).collect();
+        parts.into_iter().all(|it| self.is_complete(it as usize))
+    }
+
+    /// Whether every candidate of a part has all its vectors, and they are as they were written.
     fn is_complete(&mut self, part: usize) -> bool {
-        match self.base.opened.vectors(self.directory, &self.base.parts[part]) {
-            Ok(Some(vectors)) => vectors.model == self.model && vectors.is_complete(),
+        let part = &self.base.parts[part];
+        let Some(named) = &part.vectors else { return false };
+        let is_sound = self.directory.open(named, embeddings::FORMAT).and_then(|it| it.check_all()).is_ok();
+        match self.base.opened.vectors(self.directory, part) {
+            Ok(Some(vectors)) => is_sound && vectors.model == self.model && vectors.is_complete(),
             Ok(None) | Err(_) => false,
         }
     }
@@ -312,8 +349,10 @@ impl Run<'_> {
         let embedded = embedder.embed();
         self.embedding_time += start.elapsed();
         self.embedding = embedded?;
-        let vectors = self.directory.write_part("vectors", crate::index::embeddings::FORMAT, |path| embedder.write(path))?;
-        let segment = self.directory.write_part("segment", segment::FORMAT, |path| Ok::<_, IngestError>(segment::write(path, files)?))?;
+        let vectors = self.directory.write_part("vectors", embeddings::FORMAT, |path| embedder.write(path))?;
+        let segment = self
+            .directory
+            .write_part("segment", segment::FORMAT, |path| Ok::<_, IngestError>(segment::write(path, files)?))?;
         let part = Part { segment, vectors: Some(vectors), graphs: [None, None] };
         self.base.opened.segment(self.directory, &part)?;
         Ok(part)
@@ -323,9 +362,10 @@ impl Run<'_> {
     fn count(&mut self, build: &mut Build) -> Result<(), IngestError> {
         let parts = build.manifest.parts.clone();
         let mut counts = Counts::default();
-        let segments = parts.iter().map(|it| self.base.opened.segment(self.directory, it)).collect::<Result<Vec<_>, _>>()?;
+        let segments =
+            parts.iter().map(|it| self.base.opened.segment(self.directory, it)).collect::<Result<Vec<_>, _>>()?;
         for row in &build.rows {
-            let Some(file) = crate::index::view::file_of(&segments, row) else { continue };
+            let Some(file) = view::file_of(&segments, row) else { continue };
             match &file.content {
                 FileContent::NoSource { reason } => build.skipped.push((file.path.to_string(), reason.clone())),
                 FileContent::Source { candidates, notes } => {
@@ -335,7 +375,8 @@ impl Run<'_> {
                     let first = segments[row.part as usize].starts[row.number as usize];
                     if let Some(vectors) = self.base.opened.vectors(self.directory, &parts[row.part as usize])? {
                         for level in LEVELS {
-                            let (windows, with_vectors) = vectors.count(level, first..first + candidates.len() as u32)?;
+                            let (windows, with_vectors) =
+                                vectors.count(level, first..first + candidates.len() as u32)?;
                             counts.windows += windows;
                             counts.vectors += with_vectors;
                         }

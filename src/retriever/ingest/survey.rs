@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::IngestError;
 use crate::index::build::{Build, Part, Row, Rules, Target};
 use crate::index::directory::RepositoryDirectory;
-use crate::index::segment::{File, FileContent, Segment};
+use crate::index::segment::{self, File, FileContent, Segment};
 use crate::index::view::{self, Parts};
 use crate::snapshot::{self, Entry, Inventory};
 use crate::types::{Candidate, ContentId, Source, Stamp};
@@ -33,8 +33,10 @@ impl Base {
     pub fn open(directory: &RepositoryDirectory, builds: &[Build], rules: &Rules, model: Option<&str>) -> Self {
         let mut base =
             Base { parts: Vec::new(), segments: Vec::new(), opened: Parts::default(), by_content: HashMap::new() };
-        let is_of = |it: &&Build| model.is_some() && it.manifest.model.as_ref().map(|it| it.fingerprint.as_str()) == model;
-        let (wanted, others): (Vec<&Build>, Vec<&Build>) = builds.iter().filter(|it| it.manifest.rules == *rules).partition(is_of);
+        let is_of =
+            |it: &&Build| model.is_some() && it.manifest.model.as_ref().map(|it| it.fingerprint.as_str()) == model;
+        let (wanted, others): (Vec<&Build>, Vec<&Build>) =
+            builds.iter().filter(|it| it.manifest.rules == *rules).partition(is_of);
         for part in wanted.iter().chain(&others).flat_map(|it| &it.manifest.parts) {
             base.add(directory, part);
         }
@@ -46,7 +48,8 @@ impl Base {
             return;
         }
         // One that is damaged is as good as none: its files are read again.
-        let Ok(segment) = self.opened.segment(directory, part) else { return };
+        let is_sound = directory.open(&part.segment, segment::FORMAT).and_then(|it| it.check_all());
+        let (Ok(()), Ok(segment)) = (is_sound, self.opened.segment(directory, part)) else { return };
         let number = self.parts.len() as u32;
         for (at, file) in (0..).zip(&segment.files) {
             self.by_content.entry((file.path.clone(), file.id, file.wanted)).or_insert((number, at));
@@ -120,7 +123,12 @@ fn is_settled(stamp: &Stamp, listed: i64) -> bool {
 }
 
 /// Compares an inventory with a build's rows, both in the order of their paths.
-fn compare(inventory: &Inventory, rows: &[(Arc<str>, Row)], segments: &[Arc<Segment>], listed: i64) -> (Vec<Found>, Vec<String>) {
+fn compare(
+    inventory: &Inventory,
+    rows: &[(Arc<str>, Row)],
+    segments: &[Arc<Segment>],
+    listed: i64,
+) -> (Vec<Found>, Vec<String>) {
     let mut rows = rows.iter().peekable();
     let mut removed = Vec::new();
     let mut found = Vec::with_capacity(inventory.files.len());
@@ -208,7 +216,9 @@ pub(super) fn survey(
         let entry = &inventory.files[at];
         match (found, entry.stamp) {
             (Found::Same(row), _) => surveyed.rows.push((entry.path.as_str().into(), *row)),
-            (_, Stamp::Object { id, .. }) if base.known(entry, id).is_some() => surveyed.keep(entry, base.known(entry, id), found),
+            (_, Stamp::Object { id, .. }) if base.known(entry, id).is_some() => {
+                surveyed.keep(entry, base.known(entry, id), found)
+            }
             _ => unread.push(at),
         }
     }
@@ -259,7 +269,8 @@ fn source(path: &Arc<str>, read: snapshot::SourceRead) -> FileContent {
     let notes = read.notes().cloned().collect();
     let functions: Vec<_> = read.functions().map(|(it, lines)| (it.name.clone(), it.range.clone(), lines)).collect();
     let source = Arc::new(Source::new(path.clone(), read.extracted.language, read.extracted.text));
-    let functions = functions.into_iter().map(|(name, range, lines)| Candidate::function(source.clone(), name, range, lines));
+    let functions =
+        functions.into_iter().map(|(name, range, lines)| Candidate::function(source.clone(), name, range, lines));
     let candidates = std::iter::once(Candidate::file(source.clone())).chain(functions).collect();
     FileContent::Source { candidates, notes }
 }
