@@ -9,12 +9,18 @@
 //! A deleted row stays where it is and belongs to nobody ([`DELETED`]).
 
 mod codes;
+mod graph;
+mod graph_build;
+mod graph_file;
 mod kernels;
 mod nearest;
 mod rows;
 mod scan;
 
 pub use codes::{Encoded, RowsEncoder};
+pub use graph::Graph;
+pub use graph_build::build_graph;
+pub use graph_file::{GraphFile, Links};
 pub use rows::{DELETED, RowParts, Rows, similarities};
 pub use scan::{Exact, Scan};
 

@@ -6,6 +6,7 @@ use half::f16;
 
 use super::VectorError;
 use super::codes::{Encoded, Query, check_dimensions};
+use super::graph_file::GraphFile;
 use crate::fsio::{FileError, Section};
 
 /// The candidate of a row that is deleted.
@@ -40,6 +41,7 @@ impl RowParts {
 /// The rows of one segment and one level.
 pub struct Rows {
     parts: RowParts,
+    graph: Option<GraphFile>,
 }
 
 impl Rows {
@@ -53,7 +55,22 @@ impl Rows {
                 return Err(section.damaged("its vectors are not as many as it says").into());
             }
         }
-        Ok(Rows { parts })
+        Ok(Rows { parts, graph: None })
+    }
+
+    /// With the graph that was opened for these rows.
+    #[must_use]
+    pub fn with_graph(self, graph: GraphFile) -> Self {
+        Rows { graph: Some(graph), ..self }
+    }
+
+    pub(super) fn graph(&self) -> Option<&GraphFile> {
+        self.graph.as_ref()
+    }
+
+    /// Of the codes and scales.
+    pub fn checksum(&self) -> u32 {
+        self.parts.checksum
     }
 
     pub fn dimensions(&self) -> usize {
