@@ -31,7 +31,7 @@ fn main() -> anyhow::Result<()> {
     describe(&snapshot);
     println!("{:>8.0} ms  snapshot and candidates", milliseconds(median(|| read().map(drop))?));
     let build = median(|| {
-        drop(Localizer::new(&snapshot, None, &settings.ranking).expect("in memory"));
+        LexicalIndex::build(&snapshot.candidates).map(drop)
         Ok::<_, anyhow::Error>(())
     })?;
     println!("{:>8.0} ms  BM25 index", milliseconds(build));

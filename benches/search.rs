@@ -10,7 +10,6 @@
 //! `exact` finds; `half` with every second candidate deleted, `tenth` and `hundredth` with a filter that leaves so many.
 
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use half::f16;
@@ -18,7 +17,7 @@ use half::slice::HalfFloatSliceExt;
 use rayon::prelude::*;
 use sightline::fsio::{SectionFile, SectionWriter, write_atomically};
 use sightline::index::vectors::{
-    Accept, Exact, Graph, GraphFile, RowParts, Rows, RowsEncoder, Scan, VectorIndex, build_graph,
+    Accept, Exact, GRAPH_FORMAT, Graph, GraphFile, RowParts, Rows, RowsEncoder, Scan, VectorIndex, build_graph,
 };
 
 const K: usize = 10;
@@ -51,7 +50,7 @@ fn measure(count: usize, dimensions: usize) -> anyhow::Result<()> {
     let before = memory("VmRSS");
     let start = Instant::now();
     let rows = data.open(&rows_path, checksum)?;
-    let links = build_graph(&rows, &AtomicBool::new(false))?;
+    let links = build_graph(&rows, &|| false)?;
     let seconds = start.elapsed().as_secs_f64();
     if let Some(links) = links {
         write_atomically(&graph_path, |out| links.write(out))?;
@@ -67,7 +66,7 @@ fn measure(count: usize, dimensions: usize) -> anyhow::Result<()> {
     let open = |with_graph: bool| {
         let rows = data.open(&rows_path, checksum)?;
         anyhow::Ok([if with_graph {
-            let graph = GraphFile::open(&graph_path, &rows)?;
+            let graph = GraphFile::open(&SectionFile::open(&graph_path, GRAPH_FORMAT)?, &rows)?;
             rows.with_graph(graph)
         } else {
             rows

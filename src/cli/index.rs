@@ -54,6 +54,7 @@ impl Observer for Shown {
             Phase::Reading => ("reading", "files"),
             Phase::Cutting => ("cutting", "candidates"),
             Phase::Embedding => ("embedding", "windows"),
+            Phase::Linking => ("linking", "vectors"),
         };
         self.0.at(verb, unit, done, total);
     }

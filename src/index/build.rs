@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::store::ModelKey;
 use crate::fsio::{self, FileError, Seal, SectionFile, SectionWriter};
-use crate::types::{ContentId, Level, Stamp};
+use crate::types::{ContentId, Stamp};
 
 /// Raise it when what stands in the file changes its form.
 pub const FORMAT: u32 = 1;
@@ -73,10 +73,6 @@ impl Part {
     /// The files it consists of.
     pub fn named(&self) -> impl Iterator<Item = &Named> {
         std::iter::once(&self.segment).chain(&self.vectors).chain(self.graphs.iter().flatten())
-    }
-
-    pub fn graph(&self, level: Level) -> Option<&Named> {
-        self.graphs[level as usize].as_ref()
     }
 }
 

@@ -14,8 +14,8 @@ use super::embeddings::{self, SegmentVectors};
 use super::lexical::{self, LexicalIndex};
 use super::segment::{self, File, Segment};
 use super::store::ModelKey;
-use super::vectors::{Accept, DELETED, Exact, Rows, Scan, VectorError, VectorIndex, similarities};
-use crate::fsio::FileError;
+use super::vectors::{Accept, DELETED, Exact, GRAPH_FORMAT, Graph, GraphFile, Rows, VectorError, VectorIndex, similarities};
+use crate::fsio::{FileError, SectionFile};
 use crate::types::{Candidate, Level};
 
 /// An opened build.
@@ -98,7 +98,9 @@ impl View {
             Some(model) => {
                 let of_parts =
                     manifest.parts.iter().map(|it| parts.vectors(directory, it)).collect::<Result<Vec<_>, _>>()?;
-                Some(Vectors::new(model.clone(), of_parts, &positions, homes)?)
+                let open = |it: &Part| it.graphs.each_ref().map(|it| it.as_ref().and_then(|it| directory.open(it, GRAPH_FORMAT).ok()));
+                let graphs: Vec<_> = manifest.parts.iter().map(open).collect();
+                Some(Vectors::new(model.clone(), of_parts, &graphs, &positions, homes)?)
             }
         };
         let postings = segments.iter().zip(positions);
@@ -156,6 +158,7 @@ impl Vectors {
     fn new(
         model: ModelKey,
         parts: Vec<Option<Arc<SegmentVectors>>>,
+        graphs: &[[Option<Arc<SectionFile>>; 2]],
         positions: &[Vec<u32>],
         homes: Vec<(u32, u32)>,
     ) -> Result<Self, IndexError> {
@@ -167,7 +170,13 @@ impl Vectors {
             };
             numbers[at] = rows[0].len();
             for level in [Level::File, Level::Function] {
-                rows[level as usize].push(vectors.rows(level, &positions[at])?);
+                let of_part = vectors.rows(level, &positions[at])?;
+                // A graph that is damaged costs time, not the answer: without it all rows are looked at.
+                let graph = graphs[at][level as usize].as_ref().and_then(|it| GraphFile::open(it, &of_part).ok());
+                rows[level as usize].push(match graph {
+                    Some(graph) => of_part.with_graph(graph),
+                    None => of_part,
+                });
             }
         }
         Ok(Vectors { model, parts, homes, rows, numbers })
@@ -203,7 +212,7 @@ impl Vectors {
         let segments = &self.rows[level as usize];
         match how {
             How::Exact => Exact { segments }.search(query, k, accept),
-            How::Fast => Scan { segments }.search(query, k, accept),
+            How::Fast => Graph { segments }.search(query, k, accept),
         }
     }
 }

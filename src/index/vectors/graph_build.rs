@@ -5,8 +5,6 @@
 //! up: nothing is copied, and a distance costs a quarter of the bytes. Its own distances would fail where rounding gives an
 //! inner product above 1.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use hnsw_rs::anndists::dist::Distance;
 use hnsw_rs::hnsw::{Hnsw, Point};
 
@@ -25,12 +23,15 @@ const MOST_LAYERS: usize = 16;
 /// Rows that are put in between two looks at whether to stop: about a tenth of a second.
 const BATCH: usize = 512;
 
+/// Whether to end the work.
+pub type Stop<'a> = &'a (dyn Fn() -> bool + Sync);
+
 /// Builds the graph of rows, deleted ones too, by all threads. `None` when it was stopped. It takes about 2 KiB a row beside the
 /// codes. Neighbours vary a little from run to run, as threads race.
 ///
 /// # Errors
 /// When a file is damaged.
-pub fn build_graph(rows: &Rows, stop: &AtomicBool) -> Result<Option<Links>, VectorError> {
+pub fn build_graph(rows: &Rows, stop: Stop) -> Result<Option<Links>, VectorError> {
     let numbers: Vec<u32> = (0..rows.count() as u32).collect();
     let distance = CodeDistance::new(rows)?;
     let graph = Hnsw::new(NEIGHBOURS, numbers.len(), MOST_LAYERS, BREADTH, distance);
@@ -39,7 +40,7 @@ pub fn build_graph(rows: &Rows, stop: &AtomicBool) -> Result<Option<Links>, Vect
     // Two threads that both believed to put in the first row would leave one of theirs without neighbours.
     graph.insert_slice(*first);
     for batch in rest.chunks(BATCH) {
-        if stop.load(Ordering::Relaxed) {
+        if stop() {
             return Ok(None);
         }
         graph.parallel_insert_slice(&batch.to_vec());

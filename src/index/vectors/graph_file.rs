@@ -4,12 +4,12 @@
 //! list of rows in ascending order (layer 0 has all rows, and no list) and, for each of them, a list of neighbours of a fixed width.
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::sync::Arc;
 
 use super::rows::Rows;
 use crate::fsio::{FileError, Section, SectionFile, SectionWriter, u32_at};
 
-const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 1;
 /// Behind a list's last neighbour.
 const NONE: u32 = u32::MAX;
 /// A 16th of a layer's rows is in the next one: more layers than this are not of any graph.
@@ -98,8 +98,7 @@ impl GraphFile {
     ///
     /// # Errors
     /// When it can't be read, is damaged or is the graph of other rows. It can be removed and built again.
-    pub fn open(path: &Path, rows: &Rows) -> Result<Self, FileError> {
-        let file = SectionFile::open(path, FORMAT)?;
+    pub fn open(file: &Arc<SectionFile>, rows: &Rows) -> Result<Self, FileError> {
         let head = file.section("graph")?;
         let numbers: Vec<usize> = head.all()?.as_chunks().0.iter().map(|it| u32::from_le_bytes(*it) as usize).collect();
         let [checksum, dimensions, count, entry, layers, ref widths @ ..] = numbers[..] else {
@@ -111,7 +110,7 @@ impl GraphFile {
         if entry >= count || layers != widths.len() || !(1..=MOST_LAYERS).contains(&layers) {
             return Err(head.damaged("its graph makes no sense"));
         }
-        let layers = widths.iter().enumerate().map(|(at, width)| Layer::open(&file, at, *width, count));
+        let layers = widths.iter().enumerate().map(|(at, width)| Layer::open(file, at, *width, count));
         Ok(GraphFile { count, entry: entry as u32, layers: layers.collect::<Result<_, _>>()? })
     }
 
@@ -136,7 +135,7 @@ impl GraphFile {
 }
 
 impl Layer {
-    fn open(file: &std::sync::Arc<SectionFile>, at: usize, width: usize, count: usize) -> Result<Self, FileError> {
+    fn open(file: &Arc<SectionFile>, at: usize, width: usize, count: usize) -> Result<Self, FileError> {
         let (rows, links) = (file.section(&format!("rows{at}"))?, file.section(&format!("links{at}"))?);
         let places = if at == 0 { count } else { rows.len() / 4 };
         let has_rows = rows.is_empty() == (at == 0);

@@ -20,6 +20,7 @@ mod scan;
 pub use codes::{Encoded, RowsEncoder};
 pub use graph::Graph;
 pub use graph_build::build_graph;
+pub use graph_file::FORMAT as GRAPH_FORMAT;
 pub use graph_file::{GraphFile, Links};
 pub use rows::{DELETED, RowParts, Rows, similarities};
 pub use scan::{Exact, Scan};
@@ -35,6 +36,9 @@ pub trait VectorIndex {
     /// When the query is not of the index's dimensions or not finite, or a file is damaged.
     fn search(&self, query: &[f32], k: usize, accept: Accept) -> Result<Vec<(u32, f32)>, VectorError>;
 }
+
+/// With so many values (rows times dimensions) in a segment a graph pays: `cargo bench --bench search`.
+pub const GRAPH_FROM: usize = 1 << 26;
 
 /// Which candidates may be found. It is asked for every candidate, and by several threads.
 pub type Accept<'a> = &'a (dyn Fn(u32) -> bool + Sync);

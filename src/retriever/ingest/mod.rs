@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::encoder::{Encoder, EncoderError};
-use crate::fsio::FileError;
-use crate::index::build::{Build, Counts, Manifest, Part, Row, Target};
+use crate::fsio::{self, FileError};
+use crate::index::build::{Build, Counts, Manifest, Named, Part, Row, Target};
 use crate::index::directory::{IndexError, Lock, RepositoryDirectory, SourceRecord};
 use crate::index::embeddings::{self, EmbeddingsError};
 use crate::index::segment::{self, File, FileContent, SegmentError};
@@ -27,6 +27,7 @@ use survey::{Base, Surveyed};
 
 pub use survey::{Changes, rules, target};
 
+use crate::index::vectors::{GRAPH_FORMAT, GRAPH_FROM, VectorError, build_graph};
 use crate::index::view::{self, View};
 
 /// What is indexed, with what, and who hears of it.
@@ -57,6 +58,8 @@ pub enum Phase {
     Cutting,
     /// Windows are embedded.
     Embedding,
+    /// A graph of neighbours is built over many vectors.
+    Linking,
 }
 
 /// What a run did.
@@ -103,7 +106,9 @@ pub enum IngestError {
     #[error(transparent)]
     Text(#[from] TextError),
     #[error(transparent)]
-    Vectors(#[from] EmbeddingsError),
+    Embeddings(#[from] EmbeddingsError),
+    #[error(transparent)]
+    Vectors(#[from] VectorError),
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
@@ -309,20 +314,22 @@ impl Run<'_> {
         Ok(build)
     }
 
-    /// Takes the rows out whose files are to be written again: those of parts without all vectors of the model, and all of them when
-    /// there are many parts or much in them is gone.
+    /// Takes the rows out whose files are to be written again, with those that are new: of parts without all vectors of the model, of
+    /// parts of which most is gone, and of all but the largest when there are many.
     fn to_move(&mut self, surveyed: &mut Surveyed) -> Vec<(Arc<str>, Row)> {
         let mut live: BTreeMap<u32, usize> = BTreeMap::new();
         for (_, row) in &surveyed.rows {
             *live.entry(row.part).or_default() += 1;
         }
-        let all: usize = live.keys().map(|it| self.base.segments[*it as usize].files.len()).sum();
-        let is_worn = live.len() >= MOST_PARTS || 2 * surveyed.rows.len() < all;
-        let complete: Vec<bool> = (0..self.base.parts.len()).map(|at| self.is_complete(at)).collect();
-        let (moved, kept) = std::mem::take(&mut surveyed.rows)
-            .into_iter()
-            .partition(|(_, row)| is_worn || !complete[row.part as usize]);
-        surveyed.rows = kept;
+        let largest = live.iter().max_by_key(|it| it.1).map(|it| *it.0);
+        let is_many = live.len() >= MOST_PARTS;
+        let mut is_kept = |(part, live): (&u32, &usize)| {
+            let is_worn = 2 * live < self.base.segments[*part as usize].files.len() || (is_many && Some(*part) != largest);
+            (!is_worn && self.is_complete(*part as usize)).then_some(*part)
+        };
+        let kept: BTreeSet<u32> = live.iter().filter_map(&mut is_kept).collect();
+        let (moved, rows) = std::mem::take(&mut surveyed.rows).into_iter().partition(|(_, row)| !kept.contains(&row.part));
+        surveyed.rows = rows;
         moved
     }
 
@@ -335,7 +342,8 @@ impl Run<'_> {
     fn is_complete(&mut self, part: usize) -> bool {
         let part = &self.base.parts[part];
         let Some(named) = &part.vectors else { return false };
-        let is_sound = self.directory.open(named, embeddings::FORMAT).and_then(|it| it.check_all()).is_ok();
+        let sound = |named: &Named, format| self.directory.open(named, format).and_then(|it| it.check_all()).is_ok();
+        let is_sound = sound(named, embeddings::FORMAT) && part.graphs.iter().flatten().all(|it| sound(it, GRAPH_FORMAT));
         match self.base.opened.vectors(self.directory, part) {
             Ok(Some(vectors)) => is_sound && vectors.model == self.model && vectors.is_complete(),
             Ok(None) | Err(_) => false,
@@ -353,9 +361,32 @@ impl Run<'_> {
         let segment = self
             .directory
             .write_part("segment", segment::FORMAT, |path| Ok::<_, IngestError>(segment::write(path, files)?))?;
-        let part = Part { segment, vectors: Some(vectors), graphs: [None, None] };
-        self.base.opened.segment(self.directory, &part)?;
+        let mut part = Part { segment, vectors: Some(vectors), graphs: [None, None] };
+        for level in LEVELS {
+            part.graphs[level as usize] = self.write_graph(&part, level)?;
+        }
         Ok(part)
+    }
+
+    /// Writes the graph over a level's vectors, where there are so many that it pays.
+    fn write_graph(&mut self, part: &Part, level: Level) -> Result<Option<Named>, IngestError> {
+        let candidates = self.base.opened.segment(self.directory, part)?.candidates() as u32;
+        let Some(vectors) = self.base.opened.vectors(self.directory, part)? else { return Ok(None) };
+        let rows = vectors.rows(level, &(0..candidates).collect::<Vec<_>>())?;
+        if rows.count() * rows.dimensions() < GRAPH_FROM {
+            return Ok(None);
+        }
+        let observer = self.job.observer;
+        observer.at(Phase::Linking, 0, rows.count());
+        let stop = || observer.should_stop();
+        let Some(links) = build_graph(&rows, &stop)? else {
+            return Err(IngestError::Stopped { embedded: self.embedding.embedded, missing: self.embedding.embedded });
+        };
+        let write = |path: &Path| {
+            let written = fsio::write_atomically(path, |out| links.write(out));
+            written.map_err(|source| IndexError::Write { path: path.to_owned(), source })
+        };
+        Ok(Some(self.directory.write_part("graph", GRAPH_FORMAT, write)?))
     }
 
     /// Counts what a build holds, and lists the files that gave no candidates.
