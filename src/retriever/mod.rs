@@ -165,17 +165,17 @@ impl<'a> Localizer<'a> {
         let start = Instant::now();
         let terms = query::all_terms(report);
         let mut parts = vec![Parts::default(); self.candidates.len()];
-        let mut ordered = Vec::new();
+        let mut found = Vec::new();
         for &level in request.granularity.levels() {
             let matches = self.index.matches(level, &terms, &self.weights.plain_scheme(level))?;
             for (&at, score) in self.index.documents(level).iter().zip(matches.scores()) {
                 parts[at].lexical = score;
             }
-            ordered.push((level, ranker::ranked(self.index.documents(level), &parts), matches));
+            found.push((level, matches));
         }
         let mut answer = Answer { lexical_time: start.elapsed(), ..Answer::default() };
-        for (level, order, matches) in &ordered {
-            self.fill(&mut answer, &Ranking { level: *level, order, parts: &parts, matches }, request);
+        for (level, matches) in &found {
+            self.fill(&mut answer, &Ranking { level: *level, parts: &parts, matches }, request);
         }
         Ok(answer)
     }
@@ -189,13 +189,11 @@ impl<'a> Localizer<'a> {
         let start = Instant::now();
         let mut scorer = self.scorer(report, request, progress)?;
         let mut parts = vec![Parts::default(); self.candidates.len()];
-        let mut ordered = Vec::new();
         for &level in request.granularity.levels() {
             let documents = self.index.documents(level);
             for (at, similarity) in scorer.similarities(self.candidates, documents, None)? {
                 parts[at].dense = similarity;
             }
-            ordered.push((level, ranker::ranked(documents, &parts)));
         }
         let mut answer = Answer {
             query: Some(scorer.query_use()),
@@ -204,9 +202,9 @@ impl<'a> Localizer<'a> {
             ..Answer::default()
         };
         let terms = query::telling_terms(report);
-        for (level, order) in &ordered {
-            let matches = &self.index.matches(*level, &terms, &self.weights.field_scheme(*level))?;
-            self.fill(&mut answer, &Ranking { level: *level, order, parts: &parts, matches }, request);
+        for &level in request.granularity.levels() {
+            let matches = &self.index.matches(level, &terms, &self.weights.field_scheme(level))?;
+            self.fill(&mut answer, &Ranking { level, parts: &parts, matches }, request);
         }
         Ok(answer)
     }
@@ -227,9 +225,8 @@ impl<'a> Localizer<'a> {
             answer.encoder_time = start.elapsed() - answer.lexical_time;
         }
         for &level in request.granularity.levels() {
-            let order = &evidence.ranked(&self.index, level);
             let matches = evidence.matches(level);
-            self.fill(&mut answer, &Ranking { level, order, parts: &evidence.parts, matches }, request);
+            self.fill(&mut answer, &Ranking { level, parts: &evidence.parts, matches }, request);
         }
         Ok(answer)
     }
@@ -247,9 +244,8 @@ impl<'a> Localizer<'a> {
                 Level::File => (request.rerank.div_ceil(4), self.weights.dense_file),
                 Level::Function => (request.rerank, self.weights.dense_function),
             };
-            let mut best = evidence.ranked(&self.index, level);
-            best.retain(|&at| evidence.parts[at].score() > 0.0);
-            best.truncate(most);
+            let documents = self.index.documents(level);
+            let best = ranker::best(documents, &evidence.parts, most, |it| it.score() > 0.0);
             let worths = TermWorths::new(evidence.matches(level));
             let worth = |text: &str| worths.of(text);
             evidence.add_dense(&scorer.similarities(self.candidates, &best, Some(&worth))?, weight);
@@ -272,8 +268,8 @@ impl<'a> Localizer<'a> {
     /// Puts the best of a level into the answer. A candidate for which nothing speaks is no result.
     fn fill(&self, answer: &mut Answer, ranking: &Ranking, request: &Request) {
         let shower = Shower::new(&self.index, ranking.level, ranking.matches);
-        let found = ranking.order.iter().filter(|at| ranking.parts[**at] != Parts::default()).take(request.results);
-        let found: Vec<usize> = found.copied().collect();
+        let documents = self.index.documents(ranking.level);
+        let found = ranker::best(documents, ranking.parts, request.results, |it| *it != Parts::default());
         // A result may be a file of megabytes, all of whose lines are looked at.
         let hits = found.par_iter().map(|&at| shower.hit(self.candidates, at, ranking.parts[at])).collect();
         match ranking.level {
@@ -283,10 +279,9 @@ impl<'a> Localizer<'a> {
     }
 }
 
-/// Candidates of a level in order, and what put them there.
+/// What speaks for the candidates of a level.
 struct Ranking<'a> {
     level: Level,
-    order: &'a [usize],
     parts: &'a [Parts],
     matches: &'a Matches<'a>,
 }
