@@ -174,7 +174,7 @@ impl Indexer<'_> {
         if self.json {
             json::print(&json::IndexRun::of(&self.directory, &reports))?;
         } else {
-            reports.iter().for_each(|it| terminal::remark(&summary(&self.directory.id, it)));
+            reports.iter().flat_map(|it| summary(&self.directory.id, it)).for_each(|it| terminal::remark(&it));
         }
         let mut failure = None;
         for (revision, outcome) in outcomes {
@@ -259,30 +259,24 @@ pub fn name_of(target: &Target) -> String {
     }
 }
 
-fn summary(id: &str, report: &Report) -> String {
-    let of = format!(
-        "{id}, {}: {} files and {} functions",
-        name_of(&report.target),
-        report.counts.files,
-        report.counts.functions
-    );
+/// What is said of a run, line by line.
+fn summary(id: &str, report: &Report) -> Vec<String> {
+    let seconds = report.time.as_secs_f32();
+    let of = format!("{id}, {}: {} files and {} functions", name_of(&report.target), report.counts.files, report.counts.functions);
     if !report.is_new {
-        return format!("{of}, up to date ({:.2} s)", report.time.as_secs_f32());
+        return vec![format!("{of}, up to date ({seconds:.2} s)")];
     }
     let ingest::Embedding { embedded, cached, .. } = report.embedding;
-    let seconds = report.embedding_time.as_secs_f32();
-    let rate = if embedded > 0 && seconds > 0.0 {
-        format!(", {:.0} windows/s", embedded as f32 / seconds)
-    } else {
-        String::new()
+    let embedding = report.embedding_time.as_secs_f32();
+    let rate = match embedded > 0 && embedding > 0.0 {
+        true => format!(", {:.0} windows/s", embedded as f32 / embedding),
+        false => String::new(),
     };
-    let changes = &report.changes;
-    format!(
-        "{of} in {:.1} s\n{} files added, {} changed, {} removed; {} new candidates: {embedded} windows embedded, {cached} known{rate}",
-        report.time.as_secs_f32(),
-        changes.added.len(),
-        changes.changed.len(),
-        changes.removed.len(),
-        report.candidates,
-    )
+    let Changes { added, changed, removed } = &report.changes;
+    let (added, changed, removed) = (added.len(), changed.len(), removed.len());
+    vec![
+        format!("{of} in {seconds:.1} s"),
+        format!("  {added} files added, {changed} changed, {removed} removed: {} new candidates", report.candidates),
+        format!("  {embedded} windows embedded, {cached} known{rate}"),
+    ]
 }

@@ -9,16 +9,14 @@ use std::time::{Duration, Instant};
 use anyhow::anyhow;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
+use super::loaded::{Loaded, Pending};
 use super::searched::{Asked, Searched};
 use super::terminal::{DIM, HEADING, NAME, PATH, PLAIN, Page, printable, shortened};
 use super::{Failure, issue, json, place, progress, terminal};
 use crate::config::{Refresh, Settings};
-use crate::encoder::{self, Encoder, EncoderError, MiniLm, QueryEmbedding};
 use crate::imaging;
-use crate::index::store::ModelKey;
-use crate::retriever::ingest::model_key;
-use crate::retriever::{Answer, Coder, Granularity, Hit, Localizer, Question, Request, RetrieverKind};
-use crate::types::{IssueImage, IssueReport, Level};
+use crate::retriever::{Answer, Granularity, Hit, Localizer, Question, Request, RetrieverKind};
+use crate::types::{IssueImage, Level};
 
 /// Rank the files and functions of a repository by how likely an issue is about them.
 #[derive(Debug, clap::Args)]
@@ -81,62 +79,26 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
     let request = request(arguments, settings)?;
     let issue = issue::read(&arguments.issue, &arguments.image, settings.images.max_bytes)?;
     let asked = Asked { repository: &arguments.repo, revision: arguments.rev.as_deref(), settings };
-    // Neither needs the other, and both take a while.
-    let (loaded, opened) = std::thread::scope(|scope| {
-        let loading = scope.spawn(|| needs_encoder(&request).then(|| Loaded::of(arguments, &issue.report)).transpose());
-        let opened = asked.open();
-        (loading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), opened)
-    });
-    let (loaded, opened) = (loaded?, opened?);
     let store = place::store_if_possible(&settings.index.data_dir);
-    let coder = loaded.as_ref().map(|it| Coder { encoder: &it.encoder, store: &*store });
-    let searched = asked.searched(opened, coder.zip(loaded.as_ref().map(|it| &it.model)))?;
-    let answer = {
-        let bar = progress::Bar::new("embedding", "windows");
-        let question = Question { report: &issue.report, query: loaded.as_ref().map(|it| &it.query) };
-        let localizer = Localizer::new(searched.corpus(), coder, &settings.ranking);
-        localizer.locate(question, &request, &|done, total| bar.at(done, total))?
-    };
-    let images = images(&issue, loaded.as_ref().map(|it| it.model.id.as_str()), &settings.images);
-    let outcome = Outcome {
-        searched: &searched,
-        answer: &answer,
-        request: &request,
-        loaded: loaded.as_ref(),
-        images,
-        total: start.elapsed(),
-    };
-    outcome.warn();
-    if arguments.json {
-        outcome.print_json(arguments.explain)?
-    } else {
-        outcome.print_text(arguments.explain)?
-    }
-    Ok(())
-}
-
-/// An encoder that has read the issue.
-struct Loaded {
-    encoder: MiniLm,
-    model: ModelKey,
-    query: QueryEmbedding,
-    load_time: Duration,
-    query_time: Duration,
-}
-
-impl Loaded {
-    fn of(arguments: &Arguments, report: &IssueReport) -> Result<Self, EncoderError> {
-        let (encoder, load_time) = timed(|| arguments.model.as_deref().map_or_else(encoder::bundled, encoder::load));
-        let encoder = encoder?;
-        let (query, query_time) = timed(|| encoder.query(report));
-        Ok(Loaded { model: model_key(&encoder), query: query?, encoder, load_time, query_time })
-    }
-}
-
-fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
-    let start = Instant::now();
-    let result = work();
-    (result, start.elapsed())
+    std::thread::scope(|scope| {
+        // The encoder is loaded and reads the issue while the index is opened and the words are ranked.
+        let loading = || scope.spawn(|| Loaded::of(arguments.model.as_deref(), &issue.report));
+        let pending = needs_encoder(&request).then(|| Pending::new(loading()));
+        let searched = asked.searched(asked.open()?, pending.as_ref(), &*store)?;
+        let answer = {
+            let bar = progress::Bar::new("embedding", "windows");
+            let encoded = pending.as_ref().map(|it| || Ok(it.get()?.encoded()));
+            let encoded = encoded.as_ref().map(|it| it as &dyn Fn() -> _);
+            let localizer = Localizer::new(searched.corpus(), &*store, &settings.ranking);
+            localizer.locate(Question { report: &issue.report, encoded }, &request, &|done, total| bar.at(done, total))?
+        };
+        let loaded = pending.as_ref().map(Pending::get).transpose()?;
+        let images = images(&issue, loaded.map(|it| it.model.id.as_str()), &settings.images);
+        let outcome = Outcome { searched: &searched, answer: &answer, request: &request, loaded, images, total: start.elapsed() };
+        outcome.warn();
+        if arguments.json { outcome.print_json(arguments.explain)? } else { outcome.print_text(arguments.explain)? }
+        Ok(())
+    })
 }
 
 /// The settings with the flags that are one of them.

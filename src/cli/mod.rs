@@ -8,6 +8,7 @@ mod export;
 mod index;
 mod issue;
 mod json;
+mod loaded;
 mod locate;
 mod place;
 mod progress;

@@ -3,14 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use super::loaded::{Loaded, Pending};
 use super::{Failure, index, place, read_repository, status, terminal};
 use crate::config::{Refresh, Settings};
 use crate::index::directory::{DataDirectory, IndexError};
 use crate::index::lexical::LexicalIndex;
-use crate::index::store::ModelKey;
+use crate::index::store::EmbeddingStore;
 use crate::index::view::View;
 use crate::retriever::ingest::{self, Changes, Found, Indexed, IngestError, Job};
-use crate::retriever::{Coder, Corpus};
+use crate::retriever::Corpus;
 use crate::snapshot::Snapshot;
 use crate::types::{Candidate, Level};
 
@@ -126,26 +127,17 @@ impl Asked<'_> {
     }
 
     /// Makes of what was opened what is searched: an index that is not what is asked for is brought up to date, or passed over.
-    pub fn searched(&self, opened: Opened, coder: Option<(Coder, &ModelKey)>) -> Result<Searched, Failure> {
+    pub fn searched(&self, opened: Opened, pending: Option<&Pending>, store: &dyn EmbeddingStore) -> Result<Searched, Failure> {
         let (indexed, took) = match opened {
             Opened::Repository(snapshot, took) => return of_repository(snapshot, took),
             Opened::Index(indexed, took) => (indexed, took),
         };
         let times = Times { snapshot: took, ..Times::default() };
-        if let Some((_, model)) = coder
-            && indexed.view.build.manifest.model.as_ref() != Some(model)
-        {
-            terminal::warning(&format!(
-                "the index has no vectors of {}, so the repository itself is read; `sightline index` makes them",
-                model.id
-            ));
-            return self.read_instead(times);
-        }
         if indexed.changes.is_empty() || !self.is_to_be_refreshed(&indexed.changes) {
             return Ok(of_index(indexed, times));
         }
-        match coder {
-            Some((coder, _)) => self.refreshed(indexed, coder, times),
+        match pending {
+            Some(pending) => self.refreshed(indexed, pending.get()?, store, times),
             // Bringing vectors up to date would take longer than doing without the index.
             None => self.read_instead(times),
         }
@@ -165,9 +157,13 @@ impl Asked<'_> {
         of_repository(Box::new(snapshot), times.snapshot + start.elapsed())
     }
 
-    fn refreshed(&self, indexed: Box<Indexed>, coder: Coder, times: Times) -> Result<Searched, Failure> {
+    fn refreshed(&self, indexed: Box<Indexed>, loaded: &Loaded, store: &dyn EmbeddingStore, times: Times) -> Result<Searched, Failure> {
         let start = Instant::now();
-        match self.refresh(coder) {
+        if indexed.view.build.manifest.model.as_ref() != Some(&loaded.model) {
+            // All of it would have to be embedded.
+            return Ok(of_index(indexed, times));
+        }
+        match self.refresh(loaded, store) {
             Ok(Some(indexed)) => Ok(of_index(indexed, Times { refresh: start.elapsed(), ..times })),
             Ok(None) => Ok(of_index(indexed, times)),
             Err(error) => {
@@ -178,14 +174,14 @@ impl Asked<'_> {
     }
 
     /// Brings the index up to date and opens it; `None` while another process does.
-    fn refresh(&self, coder: Coder) -> Result<Option<Box<Indexed>>, IngestError> {
+    fn refresh(&self, loaded: &Loaded, store: &dyn EmbeddingStore) -> Result<Option<Box<Indexed>>, IngestError> {
         let Some((root, directory)) = self.directory() else { return Ok(None) };
         let lock = match directory.lock() {
             Err(IndexError::Busy { .. }) => return Ok(None),
             lock => lock?,
         };
         let (options, observer) = (index::options(self.settings), index::Shown::default());
-        let Coder { encoder, store } = coder;
+        let encoder = &loaded.encoder;
         let job = Job { root: &root, revision: self.revision, options: &options, encoder, store, observer: &observer };
         index::warn(&ingest::ingest(&job, &directory, &lock)?);
         Ok(match ingest::open(&directory, &root, self.revision, &options)? {

@@ -23,28 +23,50 @@ const LONGEST_WORD: usize = 128;
 
 /// The words of a text, in order.
 pub fn words(text: &str) -> impl Iterator<Item = Word> + '_ {
-    let mut characters = text.char_indices().peekable();
+    let mut rest = 0;
     std::iter::from_fn(move || {
         loop {
-            let (start, first) = characters.next()?;
-            if !is_word(first) {
-                continue;
-            }
-            let mut end = start + first.len_utf8();
-            if !is_unspaced(first) {
-                while let Some(&(at, next)) = characters.peek() {
-                    if !is_word(next) || is_unspaced(next) {
-                        break;
-                    }
-                    end = at + next.len_utf8();
-                    characters.next();
-                }
-            }
-            if end - start <= LONGEST_WORD {
-                return Some(Word { start, end });
+            let start = rest;
+            let (kind, after) = character(text, start)?;
+            rest = if kind == Kind::Word { word_end(text, after) } else { after };
+            if kind != Kind::Other && rest - start <= LONGEST_WORD {
+                return Some(Word { start, end: rest });
             }
         }
     })
+}
+
+/// What a character is to a word.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Other,
+    Word,
+    /// A word by itself.
+    Unspaced,
+}
+
+/// The kind of the character at a byte, and where it ends. Nearly all source text is ASCII, for which a byte says it.
+#[inline]
+fn character(text: &str, at: usize) -> Option<(Kind, usize)> {
+    let byte = *text.as_bytes().get(at)?;
+    if byte.is_ascii() {
+        let is_word = byte == b'_' || byte.is_ascii_alphanumeric();
+        return Some((if is_word { Kind::Word } else { Kind::Other }, at + 1));
+    }
+    let character = text[at..].chars().next()?;
+    let kind = match character {
+        it if !it.is_alphanumeric() => Kind::Other,
+        it if is_unspaced(it) => Kind::Unspaced,
+        _ => Kind::Word,
+    };
+    Some((kind, at + character.len_utf8()))
+}
+
+fn word_end(text: &str, mut end: usize) -> usize {
+    while let Some((Kind::Word, after)) = character(text, end) {
+        end = after;
+    }
+    end
 }
 
 /// Calls `emit` with each term of a word: the whole in lower case, then its parts when there are several.
@@ -77,11 +99,12 @@ pub fn terms(text: &str) -> Vec<String> {
 
 fn lower_into(word: &str, buffer: &mut String) {
     buffer.clear();
-    buffer.extend(word.chars().flat_map(char::to_lowercase));
-}
-
-fn is_word(character: char) -> bool {
-    character == '_' || character.is_alphanumeric()
+    if word.is_ascii() {
+        buffer.push_str(word);
+        buffer.make_ascii_lowercase();
+    } else {
+        buffer.extend(word.chars().flat_map(char::to_lowercase));
+    }
 }
 
 /// Scripts that don't put spaces between words.
@@ -159,7 +182,21 @@ mod tests {
         check(&"A".repeat(LONGEST_WORD + 1), &[]);
     }
 
+    /// The same by characters.
+    fn words_by_characters(text: &str) -> Vec<String> {
+        let is_word = |it: &char| *it == '_' || it.is_alphanumeric();
+        let alone = |it: char| if is_unspaced(it) { format!(" {it} ") } else { it.to_string() };
+        let spaced: String = text.chars().map(|it| if is_word(&it) { alone(it) } else { " ".to_owned() }).collect();
+        spaced.split(' ').filter(|it| !it.is_empty() && it.len() <= LONGEST_WORD).map(str::to_owned).collect()
+    }
+
     proptest::proptest! {
+        #[test]
+        fn bytes_and_characters_give_the_same_words(text in "([a-z_ .1]|修|é|Ж|が|\\PC){0,60}|[a_]{120,140}é?") {
+            let found: Vec<&str> = words(&text).map(|it| &text[it.range()]).collect();
+            assert_eq!(found, words_by_characters(&text));
+        }
+
         #[test]
         fn words_are_on_character_boundaries_and_in_order(text in ".{0,200}") {
             let mut end = 0;

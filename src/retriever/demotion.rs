@@ -1,15 +1,17 @@
 //! Paths that hold code about the product rather than the product: tests, documentation, examples.
 
+use std::collections::HashMap;
+
 use crate::index::tokens;
 
-/// What a file is there for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What a file is there for. Of the names in a path the one that comes first here decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Purpose {
-    Product,
     Tests,
     Docs,
     Examples,
     BuildOutput,
+    Product,
 }
 
 const TESTS: &[&str] = &[
@@ -30,19 +32,47 @@ const EXAMPLES: &[&str] =
     &["example", "examples", "sample", "samples", "demo", "demos", "benchmark", "benchmarks", "bench", "benches"];
 const BUILD_OUTPUT: &[&str] = &["dist", "build", "out", "generated"];
 
-impl Purpose {
+/// Purposes of the files of a list.
+#[derive(Default)]
+pub struct Purposes<'p> {
+    /// By the name of a directory; there are few.
+    by_name: HashMap<&'p str, Purpose>,
+    /// The directories of the last file, which mostly are those of the next, and what they say.
+    last: Option<(&'p str, Purpose)>,
+}
+
+impl<'p> Purposes<'p> {
     /// By the names in a path: a directory of tests, documentation or examples, or a file named as a test.
-    pub fn of_path(path: &str) -> Purpose {
+    pub fn of_path(&mut self, path: &'p str) -> Purpose {
         let (directories, file) = path.rsplit_once('/').unwrap_or(("", path));
-        let directories: Vec<String> = directories.split('/').map(str::to_lowercase).collect();
-        let has = |names: &[&str]| directories.iter().any(|it| names.contains(&it.as_str()));
-        if has(TESTS) || path.rsplit('/').skip(1).any(is_test_directory) || is_test_file(file) {
+        let purpose = match self.last {
+            Some((last, purpose)) if last == directories => purpose,
+            _ => self.of_directories(directories),
+        };
+        self.last = Some((directories, purpose));
+        if is_test_file(file) { Purpose::Tests } else { purpose }
+    }
+
+    fn of_directories(&mut self, directories: &'p str) -> Purpose {
+        let of_name = |name| *self.by_name.entry(name).or_insert_with(|| Purpose::of_directory(name));
+        directories.split('/').map(of_name).min().unwrap_or(Purpose::Product)
+    }
+}
+
+impl Purpose {
+    pub const ALL: [Purpose; 5] =
+        [Purpose::Tests, Purpose::Docs, Purpose::Examples, Purpose::BuildOutput, Purpose::Product];
+
+    fn of_directory(name: &str) -> Purpose {
+        let lower = name.to_lowercase();
+        let is_of = |names: &[&str]| names.contains(&lower.as_str());
+        if is_of(TESTS) || is_test_directory(name) {
             Purpose::Tests
-        } else if has(DOCS) {
+        } else if is_of(DOCS) {
             Purpose::Docs
-        } else if has(EXAMPLES) {
+        } else if is_of(EXAMPLES) {
             Purpose::Examples
-        } else if has(BUILD_OUTPUT) {
+        } else if is_of(BUILD_OUTPUT) {
             Purpose::BuildOutput
         } else {
             Purpose::Product
@@ -71,6 +101,11 @@ fn is_test_directory(name: &str) -> bool {
 
 /// `test_x.py`, `x_test.go`, `x.test.ts`, `XTest.java`, `x_spec.rb`, `x.spec.js`, `conftest.py`.
 fn is_test_file(file: &str) -> bool {
+    // Few are, and no other letters than these have them as their small ones.
+    let has = |word: &[u8]| file.as_bytes().windows(word.len()).any(|it| it.eq_ignore_ascii_case(word));
+    if !has(b"test") && !has(b"spec") {
+        return false;
+    }
     let stem = file.split('.').next().unwrap_or(file);
     let lower = file.to_lowercase();
     let words: Vec<String> = tokens::terms(stem);
@@ -89,7 +124,12 @@ mod tests {
 
     #[track_caller]
     fn check(path: &str, expected: Purpose) {
-        assert_eq!(Purpose::of_path(path), expected, "{path}");
+        let mut purposes = Purposes::default();
+        // What the list holds before changes nothing.
+        for before in ["", path, "docs/tests/a.py", path, "src/a.py"] {
+            purposes.of_path(before);
+            assert_eq!(purposes.of_path(path), expected, "{path} after {before}");
+        }
     }
 
     #[test]

@@ -3,13 +3,13 @@
 use half::f16;
 use rayon::prelude::*;
 
-use crate::encoder::{QueryEmbedding, Window};
-use crate::index::store::{Key, ModelKey};
+use crate::encoder::Window;
+use crate::index::store::{EmbeddingStore, Key};
 use crate::index::view::How;
 use crate::types::Level;
 
-use super::ingest::{halves, model_key};
-use super::{Coder, Corpus, Embedded, QueryUse, Request, RetrieverError};
+use super::ingest::halves;
+use super::{Corpus, Embedded, Encoded, QueryUse, Request, RetrieverError};
 
 /// Hears how many windows are embedded and how many there are to embed.
 pub type Progress<'a> = &'a (dyn Fn(usize, usize) + Sync);
@@ -17,9 +17,8 @@ pub type Progress<'a> = &'a (dyn Fn(usize, usize) + Sync);
 /// An embedded issue, ready to be compared.
 pub struct Scorer<'a> {
     corpus: Corpus<'a>,
-    coder: Coder<'a>,
-    model: ModelKey,
-    query: &'a QueryEmbedding,
+    encoded: Encoded<'a>,
+    store: &'a dyn EmbeddingStore,
     embedded: Embedded,
     progress: Progress<'a>,
 }
@@ -28,12 +27,12 @@ pub struct Scorer<'a> {
 pub type Worth<'a> = &'a (dyn Fn(&str) -> f32 + Sync);
 
 impl<'a> Scorer<'a> {
-    pub fn new(corpus: Corpus<'a>, coder: Coder<'a>, query: &'a QueryEmbedding, progress: Progress<'a>) -> Self {
-        Scorer { corpus, coder, model: model_key(coder.encoder), query, embedded: Embedded::default(), progress }
+    pub fn new(corpus: Corpus<'a>, encoded: Encoded<'a>, store: &'a dyn EmbeddingStore, progress: Progress<'a>) -> Self {
+        Scorer { corpus, encoded, store, embedded: Embedded::default(), progress }
     }
 
     pub fn query_use(&self) -> QueryUse {
-        QueryUse { tokens: self.query.tokens, used: self.query.tokens_used }
+        QueryUse { tokens: self.encoded.query.tokens, used: self.encoded.query.tokens_used }
     }
 
     pub fn embedded(self) -> Embedded {
@@ -48,11 +47,11 @@ impl<'a> Scorer<'a> {
         documents: &[usize],
         request: &Request,
     ) -> Result<Vec<(usize, f32)>, RetrieverError> {
-        match self.corpus.vectors.filter(|it| it.model == self.model) {
+        match self.corpus.vectors.filter(|it| it.model == *self.encoded.model) {
             None => self.similarities(level, documents, None),
             Some(vectors) => {
                 let how = if request.exact { How::Exact } else { How::Fast };
-                let found = vectors.search(level, &self.query.vector, request.results, how, &|_| true)?;
+                let found = vectors.search(level, &self.encoded.query.vector, request.results, how, &|_| true)?;
                 self.embedded.candidates += documents.len();
                 Ok(found.into_iter().map(|(at, similarity)| (at as usize, similarity)).collect())
             }
@@ -68,8 +67,8 @@ impl<'a> Scorer<'a> {
         worth: Option<Worth>,
     ) -> Result<Vec<(usize, f32)>, RetrieverError> {
         self.embedded.candidates += chosen.len();
-        let indexed = match self.corpus.vectors.filter(|it| it.model == self.model) {
-            Some(vectors) => vectors.similarities(level, chosen, &self.query.vector)?,
+        let indexed = match self.corpus.vectors.filter(|it| it.model == *self.encoded.model) {
+            Some(vectors) => vectors.similarities(level, chosen, &self.encoded.query.vector)?,
             None => vec![None; chosen.len()],
         };
         let missing: Vec<usize> = chosen.iter().zip(&indexed).filter(|it| it.1.is_none()).map(|it| *it.0).collect();
@@ -86,7 +85,7 @@ impl<'a> Scorer<'a> {
         let windows_of = |&at: &usize| {
             let candidate = &self.corpus.candidates[at];
             let body = candidate.body()?;
-            let windows = self.coder.encoder.windows(&candidate.header(), body)?;
+            let windows = self.encoded.encoder.windows(&candidate.header(), body)?;
             Ok(match worth {
                 Some(worth) if windows.len() > MOST_WINDOWS => most_telling(windows, body, worth),
                 _ => windows,
@@ -95,7 +94,7 @@ impl<'a> Scorer<'a> {
         let windows: Vec<Vec<Window>> = chosen.par_iter().map(windows_of).collect::<Result<_, RetrieverError>>()?;
         let flat: Vec<&Window> = windows.iter().flatten().collect();
         let vectors = self.vectors(&flat)?;
-        let mut similarities = vectors.iter().map(|it| similarity(it, &self.query.vector));
+        let mut similarities = vectors.iter().map(|it| similarity(it, &self.encoded.query.vector));
         let best_of = |it: &Vec<Window>| similarities.by_ref().take(it.len()).fold(f32::NEG_INFINITY, f32::max);
         Ok(windows.iter().map(best_of).collect())
     }
@@ -103,7 +102,7 @@ impl<'a> Scorer<'a> {
     /// The vectors of windows. A store that fails costs time, not the answer.
     fn vectors(&mut self, windows: &[&Window]) -> Result<Vec<Vec<f16>>, RetrieverError> {
         let keys: Vec<Key> = windows.iter().map(|it| Key::of_tokens(&it.tokens)).collect();
-        let mut found = match self.coder.store.get(&self.model, &keys) {
+        let mut found = match self.store.get(self.encoded.model, &keys) {
             Ok(found) => found,
             Err(error) => {
                 self.embedded.unkept = Some(error.to_string());
@@ -113,11 +112,11 @@ impl<'a> Scorer<'a> {
         let missing: Vec<usize> = (0..keys.len()).filter(|at| found[*at].is_none()).collect();
         let unread: Vec<&Window> = missing.iter().map(|at| windows[*at]).collect();
         let vectors: Vec<Vec<f16>> =
-            self.coder.encoder.embed(&unread, self.progress)?.iter().map(|it| halves(it)).collect();
+            self.encoded.encoder.embed(&unread, self.progress)?.iter().map(|it| halves(it)).collect();
         let items: Vec<(Key, &[f16])> =
             missing.iter().zip(&vectors).map(|(at, vector)| (keys[*at], &vector[..])).collect();
         if !items.is_empty() && self.embedded.unkept.is_none() {
-            self.embedded.unkept = self.coder.store.put(&self.model, &items).err().map(|it| it.to_string());
+            self.embedded.unkept = self.store.put(self.encoded.model, &items).err().map(|it| it.to_string());
         }
         self.embedded.windows += missing.len();
         self.embedded.cached += keys.len() - missing.len();
@@ -155,6 +154,7 @@ fn most_telling(windows: Vec<Window>, body: &str, worth: Worth) -> Vec<Window> {
 mod tests {
     use std::sync::Arc;
 
+    use super::super::ingest::model_key;
     use super::super::tests::StandIn;
     use super::*;
     use crate::encoder::Encoder;
@@ -178,7 +178,8 @@ mod tests {
         let lexical = LexicalIndex::build(&candidates).expect("in memory");
         let corpus = Corpus { candidates: &candidates, lexical: &lexical, vectors: None };
         let query = encoder.query(&IssueReport::default()).expect("the stand-in never fails");
-        let mut scorer = Scorer::new(corpus, Coder { encoder, store }, &query, &|_, _| ());
+        let model = model_key(encoder);
+        let mut scorer = Scorer::new(corpus, Encoded { encoder, model: &model, query: &query }, store, &|_, _| ());
         let found = scorer.similarities(Level::File, chosen, worth).expect("the stand-in never fails");
         (
             found.into_iter().map(|(at, similarity)| (at, (similarity * 100.0).round() as i32)).collect(),

@@ -1,6 +1,7 @@
 //! What is shown of a result: its parts, the terms that brought most, the lines that hold them.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use crate::index::lexical::{LexicalIndex, Matches};
 use crate::index::tokens;
@@ -62,20 +63,24 @@ impl<'a> Shower<'a> {
 
     fn lines(&self, candidate: &Candidate) -> Result<Vec<MatchedLine>, TextError> {
         let (text, body) = (candidate.source.text()?, candidate.body()?);
-        let mut offset = candidate.range.start;
-        let mut scored: Vec<(f32, usize, &str)> = Vec::new();
+        let mut reader = WorthReader::new(&self.worths);
+        let (mut best, mut offset): (Vec<(f32, usize, &str)>, usize) = (Vec::new(), 0);
         for line in body.split_inclusive('\n') {
-            scored.push((self.worths.of(line), offset, line));
+            let worth = reader.worth(line);
+            // Of equal ones the earlier.
+            let place = best.partition_point(|it| it.0 >= worth);
+            if worth > 0.0 && place < SHOWN_LINES {
+                best.insert(place, (worth, offset, line));
+                best.truncate(SHOWN_LINES);
+            }
             offset += line.len();
         }
-        scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        let least = scored.first().map_or(0.0, |best| best.0 * SHOWN_SHARE);
-        let shown = scored.into_iter().take(SHOWN_LINES).filter(|it| it.0 > 0.0 && it.0 >= least);
+        let least = best.first().map_or(0.0, |best| best.0 * SHOWN_SHARE);
         let matched = |(_, offset, line): (f32, usize, &str)| MatchedLine {
-            line: text.line_at(offset),
+            line: text.line_at(candidate.range.start + offset),
             text: shown_text(line.trim()),
         };
-        Ok(shown.map(matched).collect())
+        Ok(best.into_iter().filter(|it| it.0 >= least).map(matched).collect())
     }
 }
 
@@ -88,27 +93,65 @@ fn shown_text(line: &str) -> String {
 }
 
 /// What each query term is worth where it stands: its weight times its rarity.
-pub struct TermWorths<'t>(HashMap<&'t str, f32>);
+pub struct TermWorths<'t> {
+    /// Numbers of the terms.
+    terms: HashMap<&'t str, usize>,
+    worths: Vec<f32>,
+}
 
 impl<'t> TermWorths<'t> {
     pub fn new(matches: &Matches<'t>) -> Self {
-        TermWorths(matches.gains().collect())
+        let terms = matches.gains().enumerate().map(|(at, (term, _))| (term, at)).collect();
+        TermWorths { terms, worths: matches.gains().map(|it| it.1).collect() }
     }
 
     /// The worth of the distinct query terms in a text.
     pub fn of(&self, text: &str) -> f32 {
-        let mut buffer = String::new();
-        let mut seen: Vec<&str> = Vec::new();
+        WorthReader::new(self).worth(text)
+    }
+}
+
+/// Reads the worth of one text after another. A word is taken apart once, however often it stands there.
+struct WorthReader<'w, 't> {
+    worths: &'w TermWorths<'w>,
+    /// The query terms in a word, as a range of `terms`.
+    by_word: HashMap<&'t str, Range<usize>, foldhash::fast::RandomState>,
+    terms: Vec<usize>,
+    /// The text in which each query term was seen last.
+    seen: Vec<usize>,
+    text: usize,
+    buffer: String,
+}
+
+impl<'w, 't> WorthReader<'w, 't> {
+    fn new(worths: &'w TermWorths<'w>) -> Self {
+        let (by_word, terms, buffer) = (HashMap::default(), Vec::new(), String::new());
+        WorthReader { worths, by_word, terms, seen: vec![0; worths.worths.len()], text: 0, buffer }
+    }
+
+    fn worth(&mut self, text: &'t str) -> f32 {
+        self.text += 1;
         let mut sum = 0.0;
         for word in tokens::words(text) {
-            tokens::terms_of(&text[word.range()], &mut buffer, |term| {
-                if let Some((&term, worth)) = self.0.get_key_value(term).filter(|it| !seen.contains(it.0)) {
-                    seen.push(term);
-                    sum += worth;
+            for at in self.terms_of(&text[word.range()]) {
+                let term = self.terms[at];
+                if std::mem::replace(&mut self.seen[term], self.text) != self.text {
+                    sum += self.worths.worths[term];
                 }
-            });
+            }
         }
         sum
+    }
+
+    fn terms_of(&mut self, word: &'t str) -> Range<usize> {
+        if let Some(known) = self.by_word.get(word) {
+            return known.clone();
+        }
+        let start = self.terms.len();
+        tokens::terms_of(word, &mut self.buffer, |term| self.terms.extend(self.worths.terms.get(term)));
+        let range = start..self.terms.len();
+        self.by_word.insert(word, range.clone());
+        range
     }
 }
 

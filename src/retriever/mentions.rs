@@ -2,12 +2,14 @@
 //!
 //! A mention is evidence only as far as it is specific: a name that many candidates share says little about each.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::sync::LazyLock;
 
 use regex::Regex;
 
+use crate::index::lexical::LexicalIndex;
 use crate::snapshot::language;
 use crate::types::{Candidate, IssueReport, Level};
 
@@ -70,51 +72,87 @@ impl Mentions {
     }
 
     /// How strongly the issue names each candidate, 0 to 1: an unambiguous mention is 1, one that fits n is 1/sqrt(n).
-    pub fn strengths(&self, candidates: &[Candidate]) -> Vec<f32> {
+    pub fn strengths(&self, candidates: &[Candidate], index: &LexicalIndex) -> Vec<f32> {
         let mut strengths = vec![0.0_f32; candidates.len()];
-        self.mark_files(candidates, &mut strengths);
-        self.mark_functions(candidates, &mut strengths);
+        self.mark_files(candidates, index.documents(Level::File), &mut strengths);
+        self.mark_functions(candidates, index.documents(Level::Function), &mut strengths);
         strengths
     }
 
-    fn mark_files(&self, candidates: &[Candidate], strengths: &mut [f32]) {
-        let wanted = self.files.iter().filter_map(|it| it.reversed.first()).map(String::as_str).collect();
-        let files = candidates.iter().enumerate().filter(|(_, it)| it.level == Level::File);
-        let names = files.map(|(at, it)| (it.path().rsplit('/').next().unwrap_or_default().to_lowercase(), at));
-        let by_name = positions(&wanted, names);
+    fn mark_files(&self, candidates: &[Candidate], files: &[usize], strengths: &mut [f32]) {
+        let mut wanted = Wanted::of(self.files.iter().filter_map(|it| it.reversed.first()));
+        wanted.find(files, |at| lower(last_of(candidates[at].path(), b'/')));
         for mention in &self.files {
-            let Some(same_name) = mention.reversed.first().and_then(|it| by_name.get(it.as_str())) else { continue };
+            let same_name = mention.reversed.first().map_or(&[][..], |it| wanted.found(it));
             mark(strengths, &best(same_name, |at| shared_components(&mention.reversed, candidates[at].path())));
         }
     }
 
-    fn mark_functions(&self, candidates: &[Candidate], strengths: &mut [f32]) {
-        let wanted = self.identifiers.iter().filter_map(|it| it.first()).map(String::as_str).collect();
-        let names = candidates.iter().enumerate().filter_map(|(at, it)| Some((it.name.as_deref()?, at)));
-        let by_name = positions(&wanted, names.map(|(name, at)| (name.rsplit('.').next().unwrap_or(name), at)));
+    fn mark_functions(&self, candidates: &[Candidate], functions: &[usize], strengths: &mut [f32]) {
+        let mut wanted = Wanted::of(self.identifiers.iter().filter_map(|it| it.first()));
+        let name = |at: usize| candidates[at].name.as_deref().unwrap_or_default();
+        wanted.find(functions, |at| last_of(name(at), b'.').into());
         for mention in &self.identifiers {
-            let Some(same_name) = mention.first().and_then(|it| by_name.get(it.as_str())) else { continue };
-            let shared = |at: usize| {
-                let name = candidates[at].name.as_deref().unwrap_or_default();
-                name.rsplit('.').zip(mention).take_while(|(a, b)| a == b).count()
-            };
+            let same_name = mention.first().map_or(&[][..], |it| wanted.found(it));
+            let shared = |at: usize| name(at).rsplit('.').zip(mention).take_while(|(a, b)| a == b).count();
             mark(strengths, &best(same_name, shared));
         }
     }
 }
 
-/// Where each wanted name stands among the candidates.
-fn positions<'w, N: AsRef<str>>(
-    wanted: &HashSet<&'w str>,
-    names: impl Iterator<Item = (N, usize)>,
-) -> HashMap<&'w str, Vec<usize>> {
-    let mut positions: HashMap<&str, Vec<usize>> = HashMap::new();
-    for (name, at) in names {
-        if let Some(name) = wanted.get(name.as_ref()) {
-            positions.entry(name).or_default().push(at);
+/// Names that are looked for, and where they stand. All names of a repository pass here for each question, and hardly one of them
+/// is wanted: that must cost next to nothing.
+struct Wanted<'w> {
+    positions: HashMap<&'w str, Vec<usize>>,
+    /// A bit for each length, modulo 64, of the wanted names that end in a byte.
+    lengths: [u64; 256],
+}
+
+impl<'w> Wanted<'w> {
+    fn of(names: impl Iterator<Item = &'w String>) -> Self {
+        let mut wanted = Wanted { positions: HashMap::new(), lengths: [0; 256] };
+        for name in names {
+            wanted.lengths[last_byte(name)] |= length_bit(name);
+            wanted.positions.entry(name).or_default();
+        }
+        wanted
+    }
+
+    fn find<'n>(&mut self, candidates: &[usize], name_of: impl Fn(usize) -> Cow<'n, str>) {
+        if self.positions.is_empty() {
+            return;
+        }
+        for &at in candidates {
+            let name = name_of(at);
+            if self.lengths[last_byte(&name)] & length_bit(&name) != 0
+                && let Some(positions) = self.positions.get_mut(&*name)
+            {
+                positions.push(at);
+            }
         }
     }
-    positions
+
+    fn found(&self, name: &str) -> &[usize] {
+        self.positions.get(name).map_or(&[], Vec::as_slice)
+    }
+}
+
+fn last_byte(name: &str) -> usize {
+    name.bytes().last().unwrap_or_default().into()
+}
+
+fn length_bit(name: &str) -> u64 {
+    1 << (name.len() % 64)
+}
+
+/// What stands behind the last separator.
+fn last_of(name: &str, separator: u8) -> &str {
+    name.bytes().rposition(|it| it == separator).map_or(name, |at| &name[at + 1..])
+}
+
+fn lower(name: &str) -> Cow<'_, str> {
+    let is_lower = name.bytes().all(|it| it.is_ascii() && !it.is_ascii_uppercase());
+    if is_lower { name.into() } else { name.to_lowercase().into() }
 }
 
 /// The candidates that share the most components with a mention.
@@ -176,7 +214,7 @@ mod tests {
             })
             .collect();
         let report = IssueReport { body: body.into(), ..IssueReport::default() };
-        let strengths = Mentions::of(&report).strengths(&candidates);
+        let strengths = Mentions::of(&report).strengths(&candidates, &LexicalIndex::build(&candidates).expect("in memory"));
         let wanted: Vec<f32> = expected.iter().map(|it| it.1).collect();
         assert_eq!(strengths, wanted, "{body}");
     }

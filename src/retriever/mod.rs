@@ -16,7 +16,7 @@ use serde::Deserialize;
 use crate::encoder::{Encoder, EncoderError, QueryEmbedding};
 use crate::fsio::FileError;
 use crate::index::lexical::{LexicalIndex, Matches};
-use crate::index::store::EmbeddingStore;
+use crate::index::store::{EmbeddingStore, ModelKey};
 use crate::index::vectors::VectorError;
 use crate::index::view::Vectors;
 use crate::types::{Candidate, IssueReport, Level, TextError};
@@ -154,42 +154,41 @@ pub struct Corpus<'a> {
     pub vectors: Option<&'a Vectors>,
 }
 
-/// What embeds, and where that is kept.
+/// An encoder that has read the issue.
 #[derive(Clone, Copy)]
-pub struct Coder<'a> {
+pub struct Encoded<'a> {
     pub encoder: &'a dyn Encoder,
-    pub store: &'a dyn EmbeddingStore,
+    /// What its vectors are kept under.
+    pub model: &'a ModelKey,
+    pub query: &'a QueryEmbedding,
 }
 
-/// An issue, with its embedding where the retriever needs one.
+/// An issue, and the encoder that reads it where the retriever needs one. It is asked for as late as possible: the words are ranked
+/// while it is loaded, or waited for.
 #[derive(Clone, Copy)]
 pub struct Question<'a> {
     pub report: &'a IssueReport,
-    pub query: Option<&'a QueryEmbedding>,
+    pub encoded: Option<&'a dyn Fn() -> Result<Encoded<'a>, RetrieverError>>,
 }
 
 /// A corpus made ready for questions.
 pub struct Localizer<'a> {
     corpus: Corpus<'a>,
-    coder: Option<Coder<'a>>,
+    /// Keeps what is embedded to answer.
+    store: &'a dyn EmbeddingStore,
     weights: &'a Weights,
 }
 
 impl<'a> Localizer<'a> {
-    pub fn new(corpus: Corpus<'a>, coder: Option<Coder<'a>>, weights: &'a Weights) -> Self {
-        Localizer { corpus, coder, weights }
+    pub fn new(corpus: Corpus<'a>, store: &'a dyn EmbeddingStore, weights: &'a Weights) -> Self {
+        Localizer { corpus, store, weights }
     }
 
     /// Ranks the candidates for an issue. `progress` hears of windows embedded and windows to embed.
     ///
     /// # Errors
     /// When the encoder fails, or is needed and missing; when the index is damaged.
-    pub fn locate(
-        &self,
-        question: Question,
-        request: &Request,
-        progress: dense::Progress,
-    ) -> Result<Answer, RetrieverError> {
+    pub fn locate<'q>(&'q self, question: Question<'q>, request: &Request, progress: dense::Progress<'q>) -> Result<Answer, RetrieverError> {
         match request.retriever {
             RetrieverKind::Bm25 => self.bm25(question.report, request),
             RetrieverKind::Dense => self.dense(question, request, progress),
@@ -202,37 +201,30 @@ impl<'a> Localizer<'a> {
         let terms = query::all_terms(report);
         let index = self.corpus.lexical;
         let mut parts = vec![Parts::default(); self.corpus.candidates.len()];
-        let mut ordered = Vec::new();
+        let mut found = Vec::new();
         for &level in request.granularity.levels() {
             let matches = index.matches(level, &terms, &self.weights.plain_scheme(level))?;
             for (&at, score) in index.documents(level).iter().zip(matches.scores()) {
                 parts[at].lexical = score;
             }
-            ordered.push((level, ranker::ranked(index.documents(level), &parts), matches));
+            found.push((level, matches));
         }
         let mut answer = Answer { lexical_time: start.elapsed(), ..Answer::default() };
-        for (level, order, matches) in &ordered {
-            self.fill(&mut answer, &Ranking { level: *level, order, parts: &parts, matches }, request)?;
+        for (level, matches) in &found {
+            self.fill(&mut answer, &Ranking { level: *level, parts: &parts, matches }, request)?;
         }
         Ok(answer)
     }
 
-    fn dense(
-        &self,
-        question: Question,
-        request: &Request,
-        progress: dense::Progress,
-    ) -> Result<Answer, RetrieverError> {
+    fn dense<'q>(&'q self, question: Question<'q>, request: &Request, progress: dense::Progress<'q>) -> Result<Answer, RetrieverError> {
         let start = Instant::now();
         let mut scorer = self.scorer(question, request, progress)?;
         let mut parts = vec![Parts::default(); self.corpus.candidates.len()];
-        let mut ordered = Vec::new();
         for &level in request.granularity.levels() {
             let documents = self.corpus.lexical.documents(level);
             for (at, similarity) in scorer.most_similar(level, documents, request)? {
                 parts[at].dense = similarity;
             }
-            ordered.push((level, ranker::ranked(documents, &parts)));
         }
         let mut answer = Answer {
             query: Some(scorer.query_use()),
@@ -241,19 +233,14 @@ impl<'a> Localizer<'a> {
             ..Answer::default()
         };
         let terms = query::telling_terms(question.report);
-        for (level, order) in &ordered {
-            let matches = &self.corpus.lexical.matches(*level, &terms, &self.weights.field_scheme(*level))?;
-            self.fill(&mut answer, &Ranking { level: *level, order, parts: &parts, matches }, request)?;
+        for &level in request.granularity.levels() {
+            let matches = &self.corpus.lexical.matches(level, &terms, &self.weights.field_scheme(level))?;
+            self.fill(&mut answer, &Ranking { level, parts: &parts, matches }, request)?;
         }
         Ok(answer)
     }
 
-    fn hybrid(
-        &self,
-        question: Question,
-        request: &Request,
-        progress: dense::Progress,
-    ) -> Result<Answer, RetrieverError> {
+    fn hybrid<'q>(&'q self, question: Question<'q>, request: &Request, progress: dense::Progress<'q>) -> Result<Answer, RetrieverError> {
         let start = Instant::now();
         let terms = query::telling_terms(question.report);
         let Corpus { candidates, lexical, .. } = self.corpus;
@@ -265,9 +252,8 @@ impl<'a> Localizer<'a> {
             answer.encoder_time = start.elapsed() - answer.lexical_time;
         }
         for &level in request.granularity.levels() {
-            let order = &evidence.ranked(lexical, level);
             let matches = evidence.matches(level);
-            self.fill(&mut answer, &Ranking { level, order, parts: &evidence.parts, matches }, request)?;
+            self.fill(&mut answer, &Ranking { level, parts: &evidence.parts, matches }, request)?;
         }
         Ok(answer)
     }
@@ -285,9 +271,8 @@ impl<'a> Localizer<'a> {
                 Level::File => (request.rerank.div_ceil(4), self.weights.dense_file),
                 Level::Function => (request.rerank, self.weights.dense_function),
             };
-            let mut best = evidence.ranked(self.corpus.lexical, level);
-            best.retain(|&at| evidence.parts[at].score() > 0.0);
-            best.truncate(most);
+            let documents = self.corpus.lexical.documents(level);
+            let best = ranker::best(documents, &evidence.parts, most, |it| it.score() > 0.0);
             let worths = TermWorths::new(evidence.matches(level));
             let worth = |text: &str| worths.of(text);
             evidence.add_dense(&scorer.similarities(level, &best, Some(&worth))?, weight);
@@ -304,17 +289,15 @@ impl<'a> Localizer<'a> {
         progress: dense::Progress<'s>,
     ) -> Result<dense::Scorer<'s>, RetrieverError> {
         let missing = RetrieverError::NoEncoder { retriever: request.retriever.name() };
-        match (self.coder, question.query) {
-            (Some(coder), Some(query)) => Ok(dense::Scorer::new(self.corpus, coder, query, progress)),
-            _ => Err(missing),
-        }
+        let encoded = question.encoded.ok_or(missing)?()?;
+        Ok(dense::Scorer::new(self.corpus, encoded, self.store, progress))
     }
 
     /// Puts the best of a level into the answer. A candidate for which nothing speaks is no result.
     fn fill(&self, answer: &mut Answer, ranking: &Ranking, request: &Request) -> Result<(), RetrieverError> {
         let shower = Shower::new(self.corpus.lexical, ranking.level, ranking.matches);
-        let found = ranking.order.iter().filter(|at| ranking.parts[**at] != Parts::default()).take(request.results);
-        let found: Vec<usize> = found.copied().collect();
+        let documents = self.corpus.lexical.documents(ranking.level);
+        let found = ranker::best(documents, ranking.parts, request.results, |it| *it != Parts::default());
         // A result may be a file of megabytes, all of whose lines are looked at.
         let hits = found
             .par_iter()
@@ -328,10 +311,9 @@ impl<'a> Localizer<'a> {
     }
 }
 
-/// Candidates of a level in order, and what put them there.
+/// What speaks for the candidates of a level.
 struct Ranking<'a> {
     level: Level,
-    order: &'a [usize],
     parts: &'a [Parts],
     matches: &'a Matches<'a>,
 }

@@ -4,13 +4,13 @@
 //! All parts are in one unit, the level's best lexical score: they add up to a result's score and can be shown as they
 //! are.
 
-use std::collections::HashMap;
+use std::ops::Range;
 
 use crate::fsio::FileError;
 use crate::index::lexical::{FIELDS, LengthNorm, LexicalIndex, Matches, QueryTerm, Scheme};
 use crate::types::{Candidate, IssueReport, Level};
 
-use super::demotion::Purpose;
+use super::demotion::{Purpose, Purposes};
 use super::mentions::Mentions;
 
 /// Weights of the evidence; the values in force stand in `configs/default.toml`.
@@ -118,30 +118,31 @@ impl<'q> Evidence<'q> {
         terms: &'q [QueryTerm],
         weights: &Weights,
     ) -> Result<Self, FileError> {
-        let factors: Vec<f32> = factors(candidates, report, weights);
-        let mentions = Mentions::of(report).strengths(candidates);
+        let files = index.documents(Level::File);
+        let find = |level| -> Result<_, FileError> {
+            let matches = index.matches(level, terms, &weights.field_scheme(level))?;
+            let scores = matches.scores();
+            Ok((matches, scores))
+        };
+        let (found, (factors, mentions)) = rayon::join(
+            || rayon::join(|| find(Level::File), || find(Level::Function)),
+            || (factors(candidates, files, report, weights), Mentions::of(report).strengths(candidates, index)),
+        );
+        let ((of_files, file_scores), (of_functions, function_scores)) = (found.0?, found.1?);
         let mut parts = vec![Parts::default(); candidates.len()];
-        let matches = |level| index.matches(level, terms, &weights.field_scheme(level));
-        let matches = [matches(Level::File)?, matches(Level::Function)?];
-        for level in [Level::File, Level::Function] {
-            let scores = matches[level as usize].scores();
+        for (level, scores) in [(Level::File, file_scores), (Level::Function, function_scores)] {
             let best = scores.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
             for (&at, score) in index.documents(level).iter().zip(&scores) {
                 parts[at].lexical = factors[at] * score / best;
                 parts[at].mention = factors[at] * weights.mention * mentions[at];
             }
         }
-        couple(candidates, &mut parts, weights);
-        Ok(Evidence { parts, matches, factors })
+        couple(files, &mut parts, weights);
+        Ok(Evidence { parts, matches: [of_files, of_functions], factors })
     }
 
     pub fn matches(&self, level: Level) -> &Matches<'q> {
         &self.matches[level as usize]
-    }
-
-    /// The candidates of a level, best first.
-    pub fn ranked(&self, index: &LexicalIndex, level: Level) -> Vec<usize> {
-        ranked(index.documents(level), &self.parts)
     }
 
     /// Adds the encoder's cosine similarities of some candidates of one level: a weighted sum of z-scores, written in
@@ -168,27 +169,42 @@ const NOISE: f32 = 1e-5;
 /// The least spread of lexical scores, as a share of their mean: where the words can't tell candidates apart, the encoder does.
 const LEAST_SPREAD: f32 = 0.01;
 
-/// 1, or the demotion for a file that is not the product's own code, unless the issue's title asks for such files.
-fn factors(candidates: &[Candidate], report: &IssueReport, weights: &Weights) -> Vec<f32> {
-    let mut by_path: HashMap<&str, f32> = HashMap::new();
-    let factor = |path: &str| if Purpose::of_path(path).is_asked_for(&report.title) { 1.0 } else { weights.demotion };
-    candidates.iter().map(|it| *by_path.entry(it.path()).or_insert_with(|| factor(it.path()))).collect()
+/// 1, or the demotion for a file that is not the product's own code, unless the issue's title asks for such files. `files` are the
+/// positions of the files, whose functions follow them.
+fn factors(candidates: &[Candidate], files: &[usize], report: &IssueReport, weights: &Weights) -> Vec<f32> {
+    let by_purpose = Purpose::ALL.map(|it| if it.is_asked_for(&report.title) { 1.0 } else { weights.demotion });
+    let mut factors = vec![1.0; candidates.len()];
+    let mut purposes = Purposes::default();
+    for file in groups(files, candidates.len()) {
+        let purpose = purposes.of_path(candidates[file.start].path());
+        factors[file].fill(by_purpose[purpose as usize]);
+    }
+    factors
+}
+
+/// The positions of each file and its functions.
+fn groups(files: &[usize], candidates: usize) -> impl Iterator<Item = Range<usize>> {
+    let ends = files.iter().skip(1).copied().chain([candidates]);
+    files.iter().zip(ends).map(|(&start, end)| start..end)
 }
 
 /// Lets files and their functions support each other, both from what stood before either did.
-fn couple(candidates: &[Candidate], parts: &mut [Parts], weights: &Weights) {
-    let own: Vec<f32> = parts.iter().map(Parts::score).collect();
-    let mut start = 0;
-    for group in candidates.chunk_by(|a, b| std::sync::Arc::ptr_eq(&a.source, &b.source)) {
-        let functions = start + 1..start + group.len();
-        let mut best: Vec<f32> = own[functions.clone()].to_vec();
-        best.sort_by(|a, b| b.total_cmp(a));
-        best.truncate(BEST_FUNCTIONS);
-        parts[start].context = weights.functions_to_file * best.iter().sum::<f32>() / BEST_FUNCTIONS as f32;
-        for at in functions {
-            parts[at].context = weights.file_to_function * own[start];
+fn couple(files: &[usize], parts: &mut [Parts], weights: &Weights) {
+    for group in groups(files, parts.len()) {
+        let Some((file, functions)) = parts[group].split_first_mut() else { continue };
+        let own = file.score();
+        let mut best = [f32::NEG_INFINITY; BEST_FUNCTIONS];
+        for function in functions.iter_mut() {
+            let score = function.score();
+            if score > best[BEST_FUNCTIONS - 1] {
+                let place = best.partition_point(|it| *it >= score);
+                best[place..].rotate_right(1);
+                best[place] = score;
+            }
+            function.context = weights.file_to_function * own;
         }
-        start += group.len();
+        let best = &best[..functions.len().min(BEST_FUNCTIONS)];
+        file.context = weights.functions_to_file * best.iter().sum::<f32>() / BEST_FUNCTIONS as f32;
     }
 }
 
@@ -211,11 +227,17 @@ impl Moments {
     }
 }
 
-/// Documents by score, best first; ties by position, so that equal runs give equal lists.
-pub fn ranked(documents: &[usize], parts: &[Parts]) -> Vec<usize> {
-    let mut ranked = documents.to_vec();
-    ranked.sort_by(|&a, &b| parts[b].score().total_cmp(&parts[a].score()).then(a.cmp(&b)));
-    ranked
+/// The best of some documents, best first, that have parts as wanted; ties by position, so that equal runs give equal lists.
+pub fn best(documents: &[usize], parts: &[Parts], most: usize, is_wanted: impl Fn(&Parts) -> bool) -> Vec<usize> {
+    let wanted = documents.iter().filter(|at| is_wanted(&parts[**at]));
+    let mut scored: Vec<(f32, usize)> = wanted.map(|&at| (parts[at].score(), at)).collect();
+    let order = |a: &(f32, usize), b: &(f32, usize)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
+    if most < scored.len() {
+        scored.select_nth_unstable_by(most, order);
+        scored.truncate(most);
+    }
+    scored.sort_unstable_by(order);
+    scored.into_iter().map(|it| it.1).collect()
 }
 
 #[cfg(test)]
@@ -265,7 +287,8 @@ mod tests {
         let candidates: Vec<Candidate> =
             functions.iter().enumerate().flat_map(|(at, &count)| file(&format!("{at}.txt"), count)).collect();
         let mut parts = lexical(scores);
-        couple(&candidates, &mut parts, &weights());
+        let index = LexicalIndex::build(&candidates).expect("in memory");
+        couple(index.documents(Level::File), &mut parts, &weights());
         check_values(&parts.iter().map(|it| it.context).collect::<Vec<_>>(), expected);
     }
 
@@ -323,7 +346,7 @@ mod tests {
     #[track_caller]
     fn check_factor(path: &str, title: &str, expected: f32) {
         let report = IssueReport { title: title.to_owned(), ..IssueReport::default() };
-        assert_eq!(factors(&file(path, 1), &report, &weights()), [expected; 2], "{path} for {title}");
+        assert_eq!(factors(&file(path, 1), &[0], &report, &weights()), [expected; 2], "{path} for {title}");
     }
 
     #[test]
@@ -336,7 +359,10 @@ mod tests {
 
     #[test]
     fn equal_scores_keep_the_order_of_the_list() {
-        assert_eq!(ranked(&[0, 1, 2, 3], &lexical(&[0.5, 0.9, 0.5, 0.9])), [1, 3, 0, 2]);
+        let best = |most| best(&[0, 1, 2, 3, 4], &lexical(&[0.5, 0.9, 0.5, 0.9, 0.0]), most, |it| it.lexical > 0.0);
+        assert_eq!(best(9), [1, 3, 0, 2]);
+        assert_eq!(best(3), [1, 3, 0]);
+        assert!(best(0).is_empty());
     }
 
     #[test]
@@ -351,7 +377,7 @@ mod tests {
         let weights = Weights { file_fields: fields, ..weights() };
         let evidence = Evidence::gather(&candidates, &index, &IssueReport::default(), &terms, &weights).expect("sound");
         check_values(&evidence.parts.iter().map(|it| it.lexical).collect::<Vec<_>>(), &[1.0, 0.4, 0.0]);
-        assert_eq!(evidence.ranked(&index, Level::File), [0, 1, 2]);
+        assert_eq!(best(index.documents(Level::File), &evidence.parts, 9, |_| true), [0, 1, 2]);
     }
 
     #[test]

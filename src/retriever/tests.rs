@@ -105,10 +105,10 @@ fn ask(encoder: Option<&StandIn>, request: &Request) -> Result<Answer, Retriever
     let lexical = LexicalIndex::build(&snapshot.candidates).expect("in memory");
     let corpus = Corpus { candidates: &snapshot.candidates, lexical: &lexical, vectors: None };
     let report = IssueReport { title: "lexer".to_owned(), ..IssueReport::default() };
-    let query = encoder.map(|it| it.query(&report)).transpose()?;
-    let coder = encoder.map(|encoder| Coder { encoder, store: &store });
-    let question = Question { report: &report, query: query.as_ref() };
-    Localizer::new(corpus, coder, &weights).locate(question, request, &|_, _| ())
+    let read = encoder.map(|it| Ok::<_, EncoderError>((it, ingest::model_key(it), it.query(&report)?))).transpose()?;
+    let encoded = read.as_ref().map(|(encoder, model, query)| move || Ok(Encoded { encoder: *encoder, model, query }));
+    let encoded = encoded.as_ref().map(|it| it as &dyn Fn() -> _);
+    Localizer::new(corpus, &store, &weights).locate(Question { report: &report, encoded }, request, &|_, _| ())
 }
 
 fn names(hits: &[Hit]) -> String {

@@ -46,6 +46,9 @@ pub(super) struct Posting {
     pub counts: [u16; FIELDS],
 }
 
+/// Terms by number.
+pub(super) type Terms = HashMap<String, u32, foldhash::fast::RandomState>;
+
 /// The counts of some candidates.
 #[derive(Default)]
 pub(super) struct Counted {
@@ -54,7 +57,7 @@ pub(super) struct Counted {
     /// Terms by field, of each candidate.
     pub lengths: Vec<[u32; FIELDS]>,
     /// Terms and their numbers.
-    pub terms: HashMap<String, u32>,
+    pub terms: Terms,
     /// Numbers of terms with their postings, ordered by document; by level, whose documents are numbered from 0.
     pub postings: [Vec<(u32, Posting)>; 2],
     documents: [u32; 2],
@@ -116,11 +119,11 @@ impl Counted {
 /// Words and terms by number. A word is taken apart once, however often it stands there.
 #[derive(Default)]
 struct Lexicon<'c> {
-    by_word: HashMap<&'c str, u32>,
+    by_word: HashMap<&'c str, u32, foldhash::fast::RandomState>,
     /// Where the terms of each word end in `terms`; they begin where those of the word before end.
     ends: Vec<u32>,
     terms: Vec<u32>,
-    by_term: HashMap<String, u32>,
+    by_term: Terms,
     buffer: String,
 }
 

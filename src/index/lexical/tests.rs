@@ -7,10 +7,12 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
-use crate::types::Source;
+use crate::types::{Lines, Source, Text};
+
+const ONE: Lines = Lines { start: 1, end: 1 };
 
 fn candidates(files: &[(&str, &str)]) -> Vec<Candidate> {
-    files.iter().map(|(path, text)| Candidate::file(Arc::new(Source::new(*path, "Text", *text)))).collect()
+    files.iter().map(|(path, text)| Candidate::file(Arc::new(Source::new(*path, "Text", Text::new(*text))))).collect()
 }
 
 fn query(terms: &[&str]) -> Vec<QueryTerm> {
@@ -41,7 +43,7 @@ fn check(actual: &[f32], expected: &[f32]) {
 /// tf = 2 / (0.25 + 0.75 * 2/3) = 2.666667 and 2.2 * tf / (1.2 + tf) = 1.517241, times idf = 1.051672.
 #[test]
 fn plain_bm25_is_what_the_formula_gives() {
-    let index = LexicalIndex::build(&candidates(&[("a", "red red"), ("b", "blue green blue blue")]));
+    let index = LexicalIndex::build(&candidates(&[("a", "red red"), ("b", "blue green blue blue")])).expect("in memory");
     check(&scores(&index, Level::File, &["red"], &plain()), &[1.051_672, 0.0]);
 }
 
@@ -50,14 +52,14 @@ fn plain_bm25_is_what_the_formula_gives() {
 /// idf = ln(1.2) = 0.182322; scores 0.182322 * 2.2 * 3 / 4.2 = 0.286505 and 0.182322 * 2.2 * 0.8 / 2 = 0.160443.
 #[test]
 fn fields_are_weighed_and_normalised_apart() {
-    let index = LexicalIndex::build(&candidates(&[("red", "blue"), ("b", "red blue")]));
+    let index = LexicalIndex::build(&candidates(&[("red", "blue"), ("b", "red blue")])).expect("in memory");
     let scheme = Scheme { k1: 1.2, weights: [1.0, 3.0, 0.0], lengths: LengthNorm::Fields { b: [0.75, 0.3, 0.3] } };
     check(&scores(&index, Level::File, &["red"], &scheme), &[0.286_505, 0.160_443]);
 }
 
 #[test]
 fn an_explanation_adds_up_to_the_score() {
-    let index = LexicalIndex::build(&candidates(&[("a", "red blue red"), ("b", "blue green")]));
+    let index = LexicalIndex::build(&candidates(&[("a", "red blue red"), ("b", "blue green")])).expect("in memory");
     let terms = query(&["red", "blue", "absent"]);
     let matches = index.matches(Level::File, &terms, &plain()).expect("sound");
     let parts = matches.explain(0);
@@ -67,23 +69,23 @@ fn an_explanation_adds_up_to_the_score() {
 
 #[test]
 fn nothing_is_divided_by_zero() {
-    let empty = LexicalIndex::build(&[]);
+    let empty = LexicalIndex::build(&[]).expect("in memory");
     assert!(scores(&empty, Level::File, &["red"], &plain()).is_empty());
     assert!(scores(&LexicalIndex::open(Vec::new()).expect("sound"), Level::File, &["red"], &plain()).is_empty());
-    let blank = LexicalIndex::build(&candidates(&[("", ""), ("", "")]));
+    let blank = LexicalIndex::build(&candidates(&[("", ""), ("", "")])).expect("in memory");
     check(&scores(&blank, Level::Function, &["red"], &plain()), &[]);
     check(&scores(&blank, Level::File, &["red"], &plain()), &[0.0, 0.0]);
 }
 
 #[test]
 fn functions_are_counted_from_their_own_lines() {
-    let source = Arc::new(Source::new("m.py", "Python", "def red(): pass\ndef other(): red()\n"));
+    let source = Arc::new(Source::new("m.py", "Python", Text::new("def red(): pass\ndef other(): red()\n")));
     let all = [
         Candidate::file(source.clone()),
-        Candidate::function(source.clone(), "red", 0..15),
-        Candidate::function(source, "other", 16..34),
+        Candidate::function(source.clone(), "red", 0..15, ONE),
+        Candidate::function(source, "other", 16..34, ONE),
     ];
-    let index = LexicalIndex::build(&all);
+    let index = LexicalIndex::build(&all).expect("in memory");
     assert_eq!(index.documents(Level::Function), [1, 2]);
     let names = Scheme { weights: [0.0, 0.0, 1.0], ..plain() };
     let scores = scores(&index, Level::Function, &["red"], &names);
@@ -97,7 +99,7 @@ fn large_counts_and_distances_are_read_as_they_were_written() {
     let mut files = vec![("first", body.as_str())];
     files.resize(5000, ("none", "green"));
     files.push(("red", "blue"));
-    let index = LexicalIndex::build(&candidates(&files));
+    let index = LexicalIndex::build(&candidates(&files)).expect("in memory");
     // Neither saturation nor lengths: with k1 of a billion a score is the count times the rarity.
     let counts = Scheme { k1: 1e9, weights: [1.0, 1000.0, 0.0], lengths: LengthNorm::Joined { b: 0.0 } };
     let rarity = (1.0_f32 + (5001.0 - 2.0 + 0.5) / 2.5).ln();
@@ -141,8 +143,8 @@ fn candidates_of(number: usize, lines: &[Vec<usize>]) -> Vec<Candidate> {
         functions.push((line.first().map_or("none", |&it| WORDS[it]), start..content.len()));
         content.push('\n');
     }
-    let source = Arc::new(Source::new(format!("{}/f{number:02}.rs", WORDS[number % 5]), "Text", content));
-    let functions = functions.into_iter().map(|(name, range)| Candidate::function(source.clone(), name, range));
+    let source = Arc::new(Source::new(format!("{}/f{number:02}.rs", WORDS[number % 5]), "Text", Text::new(content)));
+    let functions = functions.into_iter().map(|(name, range)| Candidate::function(source.clone(), name, range, ONE));
     std::iter::once(Candidate::file(source.clone())).chain(functions).collect()
 }
 
@@ -169,7 +171,7 @@ fn edited(rounds: &[BTreeMap<usize, Option<Vec<Vec<usize>>>>]) -> (Vec<Part>, Ve
             positions.extend((0..candidates.len() as u32).map(position));
             own.extend(candidates);
         }
-        Part { postings: encode(&own).into(), positions }
+        Part { postings: encode(&own).expect("in memory").into(), positions }
     };
     ((0..rounds.len()).map(part).collect(), all)
 }
@@ -178,7 +180,7 @@ proptest! {
     #[test]
     fn parts_with_deletions_find_what_a_fresh_index_finds(first in edits(12), second in edits(6), third in edits(3)) {
         let (parts, all) = edited(&[first, second, third]);
-        let (index, fresh) = (LexicalIndex::open(parts).expect("sound"), LexicalIndex::build(&all));
+        let (index, fresh) = (LexicalIndex::open(parts).expect("sound"), LexicalIndex::build(&all).expect("in memory"));
         let terms = query(&["red", "blue", "redblue", "green", "snake", "x", "1", "rs", "ünïcode", "修", "absent"]);
         for (level, scheme) in [Level::File, Level::Function].into_iter().flat_map(|it| [(it, plain()), (it, by_fields())]) {
             assert_eq!(index.documents(level), fresh.documents(level));
@@ -199,7 +201,7 @@ proptest! {
         cut in prop::option::weighted(0.2, any::<prop::sample::Index>()),
     ) {
         let (_, all) = edited(&[first]);
-        let mut bytes = encode(&all);
+        let mut bytes = encode(&all).expect("in memory");
         flips.iter().for_each(|(at, mask)| *at.get_mut(&mut bytes) ^= mask);
         bytes.truncate(cut.map_or(bytes.len(), |it| it.index(bytes.len())));
         check_hostile(bytes, 0..all.len() as u32);
@@ -224,7 +226,7 @@ fn check_hostile(bytes: Vec<u8>, positions: Range<u32>) {
 
 #[test]
 fn sizes_that_cannot_be_are_refused() {
-    let whole = encode(&candidates(&[("a", "red"), ("b", "blue")]));
+    let whole = encode(&candidates(&[("a", "red"), ("b", "blue")])).expect("in memory");
     check_hostile(Vec::new(), 0..0);
     for at in 0..whole.len() {
         for value in [0, 0x7f, 0x80, 0xff] {
@@ -242,7 +244,7 @@ fn sizes_that_cannot_be_are_refused() {
 fn check_positions(parts: &[&[u32]], is_sound: bool) {
     let part = |positions: &&[u32]| {
         let own: Vec<(&str, &str)> = (0..2).map(|_| ("a", "red")).collect();
-        Part { postings: encode(&candidates(&own)).into(), positions: positions.to_vec() }
+        Part { postings: encode(&candidates(&own)).expect("in memory").into(), positions: positions.to_vec() }
     };
     assert_eq!(LexicalIndex::open(parts.iter().map(part).collect()).is_ok(), is_sound, "{parts:?}");
 }
