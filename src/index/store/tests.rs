@@ -54,6 +54,8 @@ fn open(folder: &Path) -> Store {
     Store::open(folder).expect("a store")
 }
 
+const NONE: &[u32] = &[];
+
 fn all(range: std::ops::Range<u32>) -> Vec<u32> {
     range.collect()
 }
@@ -81,14 +83,14 @@ fn a_key_is_the_hash_of_the_tokens_in_little_endian() {
 /// What every store does.
 fn check_store(store: &dyn EmbeddingStore) {
     let (a, b, longer) = (model("a", 5), model("ab", 5), model("", 7));
-    assert_eq!(present(store, &a, 0..3), []);
+    assert_eq!(present(store, &a, 0..3), NONE);
     put(store, &a, 0..300).expect("stored");
     put(store, &longer, 2..4).expect("stored");
     assert_eq!(present(store, &a, (0..310).rev()), (0..300).rev().collect::<Vec<_>>());
     assert_eq!(present(store, &a, [7, 7, 900, 7]), [7, 7, 7]);
-    assert_eq!(present(store, &b, 0..300), []);
+    assert_eq!(present(store, &b, 0..300), NONE);
     assert_eq!(present(store, &longer, 0..300), [2, 3]);
-    assert_eq!(present(store, &model("a", 4), 0..3), [], "of another length");
+    assert_eq!(present(store, &model("a", 4), 0..3), NONE, "of another length");
     assert_eq!(store.get(&a, &[]).expect("readable"), Vec::<Option<Vec<f16>>>::new());
     store.put(&a, &[]).expect("nothing to store");
 
@@ -96,7 +98,7 @@ fn check_store(store: &dyn EmbeddingStore) {
     assert_eq!(present(store, &a, [7, 400]), [7, 400], "a key keeps its first vector");
     let error = store.put(&a, &[(key(500), &vector(500, 5)), (key(501), &vector(501, 6))]).expect_err("too long");
     assert_eq!(error, StoreError::Dimensions { model: "model a".to_owned(), expected: 5, found: 6 });
-    assert_eq!(present(store, &a, [500, 501]), []);
+    assert_eq!(present(store, &a, [500, 501]), NONE);
 }
 
 #[test]
@@ -342,7 +344,7 @@ fn check_refused(bytes_or_sql: Result<&[u8], &str>, message: &str) {
 
 #[test]
 fn what_is_no_store_of_this_format_is_refused() {
-    check_refused(Err("pragma user_version = 2"), "has format 2 and this program knows format 1");
+    check_refused(Err("pragma user_version = 131074"), "has format 2 and this program knows format 1");
     check_refused(Err("pragma application_id = 9"), "is damaged: it is no embedding store");
     check_refused(Err("drop table vectors"), "is damaged: it lacks tables");
     check_refused(Ok(&[b'x'; 5000]), "is damaged: file is not a database");
@@ -351,7 +353,7 @@ fn what_is_no_store_of_this_format_is_refused() {
 #[test]
 fn another_format_is_not_replaced() {
     let (folder, _, path, _) = closed_store(3);
-    Connection::open(&path).and_then(|it| it.execute_batch("pragma user_version = 2")).expect("a change");
+    Connection::open(&path).and_then(|it| it.execute_batch("pragma user_version = 131074")).expect("a change");
     let error = Store::open_or_replace(folder.path()).expect_err("refused");
     assert_eq!(error, StoreError::OtherFormat { path, found: 2, expected: 1 });
 }
@@ -365,7 +367,7 @@ fn one_damaged_file_is_kept_and_all_processes_move_on() {
     fs::write(&path, &damaged).expect("writable");
     let (one, other) = (Store::open_or_replace(folder.path()), Store::open_or_replace(folder.path()));
     let (one, other) = (one.expect("a store"), other.expect("a store"));
-    assert_eq!(present(&one, &model, 0..300), []);
+    assert_eq!(present(&one, &model, 0..300), NONE);
     put(&one, &model, 0..5).expect("stored");
     assert_eq!(present(&other, &model, 0..300), all(0..5));
     let what = one.replaced().remove(0).what;
@@ -375,7 +377,7 @@ fn one_damaged_file_is_kept_and_all_processes_move_on() {
     drop((one, other));
     fs::write(file(2), &damaged).expect("writable");
     let third = Store::open_or_replace(folder.path()).expect("a store");
-    assert_eq!(present(&third, &model, 0..300), []);
+    assert_eq!(present(&third, &model, 0..300), NONE);
     assert_eq!((file(1).exists(), file(2).exists(), third.path()), (false, true, file(3)));
 }
 
