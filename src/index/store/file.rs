@@ -25,6 +25,9 @@ const TWICE: i64 = 0x1_0001;
 /// How long a writer waits for other processes. A batch is written in milliseconds.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Connections that are kept open. Each may hold as much memory as its cache.
+const MOST_IDLE: usize = 4;
+
 /// Settings of a connection. `mmap_size` is 0 since a file that is cut while it is mapped ends the process with SIGBUS. Commits
 /// are synced.
 const SETTINGS: &str = "
@@ -155,7 +158,7 @@ impl StoreFile {
     /// A connection for reading is opened anew each time: whether there is a log beside the file decides how.
     fn give_back(&self, number: u32, connection: Connection) {
         let mut current = lock(&self.current);
-        if current.number == number && !self.is_read_only() {
+        if current.number == number && !self.is_read_only() && current.idle.len() < MOST_IDLE {
             current.idle.push(connection);
         }
     }
@@ -296,8 +299,8 @@ pub fn number(connection: &Connection, pragma: &str) -> rusqlite::Result<i64> {
 /// Refuses a file that is not a store of this format. Whether it is a new one: it has no tables.
 fn check_format(path: &Path, connection: &Connection) -> Result<bool, StoreError> {
     let failed = |error: rusqlite::Error| meaning(path, &error);
-    // In one statement, so that another process can't begin the file in between.
     const THIS: i64 = FORMAT * TWICE;
+    // In one statement, so that another process can't begin the file in between.
     let (application, version, tables): (i64, i64, i64) = connection
         .query_row(
             "select a.application_id, u.user_version, (select count(*) from sqlite_schema where type = 'table')
@@ -393,7 +396,7 @@ fn meaning(path: &Path, error: &rusqlite::Error) -> StoreError {
 fn reason_to_only_read(error: &StoreError) -> Option<String> {
     match error {
         StoreError::ReadOnly { reason, .. } => Some(reason.clone()),
-        StoreError::Unreadable { .. } => Some("its folder may not be written".to_owned()),
+        StoreError::Unreadable { message, .. } => Some(message.clone()),
         StoreError::Full { .. } => Some("there is no room on the disk".to_owned()),
         _ => None,
     }

@@ -64,8 +64,9 @@ impl Store {
         Ok(StoreStats { models, live_bytes, file_bytes, set_aside_bytes, damaged: self.damaged() })
     }
 
-    /// Removes the vectors that were not used for longest until what is left of the file takes `to_bytes`, and gives the room back
-    /// to the disk. What was used since a moment stays, even if the store remains larger; so does what was used earlier in that hour.
+    /// Removes the vectors that were not used for longest until what is left of the file takes `to_bytes`, and gives the
+    /// room back to the disk. What was used since a moment stays, even if the store remains larger; so does what was used
+    /// earlier in that hour.
     ///
     /// Other processes can write between batches.
     ///
@@ -166,7 +167,8 @@ fn live_bytes(connection: &mut Connection) -> rusqlite::Result<u64> {
     Ok(pages.saturating_mul(number(connection, "page_size")?).max(0) as u64)
 }
 
-/// How many vectors have to go for the file to take so many bytes, by what one takes on average.
+/// How many vectors have to go for the file to take so many bytes, by what one takes on average. A few more than that: a page is
+/// free only when its last vector has gone, and each choice reads the table of keys.
 fn excess(connection: &mut Connection, to_bytes: u64) -> rusqlite::Result<u64> {
     let live = live_bytes(connection)?;
     if live <= to_bytes {
@@ -174,7 +176,7 @@ fn excess(connection: &mut Connection, to_bytes: u64) -> rusqlite::Result<u64> {
     }
     let vectors = connection.query_row("select count(*) from entries", [], |it| it.get::<_, i64>(0))?.max(0) as u64;
     let each = live / vectors.max(1) + 1;
-    Ok((live - to_bytes).div_ceil(each).min(vectors))
+    Ok(((live - to_bytes).div_ceil(each) + 64).min(vectors))
 }
 
 /// A vector that is to go, as it was when it was chosen.

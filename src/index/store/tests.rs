@@ -123,10 +123,16 @@ fn values_that_are_no_numbers_come_back_bit_for_bit() {
     );
 }
 
+/// Which model, whether to write, and the keys.
+fn steps() -> impl Strategy<Value = Vec<(usize, bool, Vec<u32>)>> {
+    let step = (0..3_usize, any::<bool>(), proptest::collection::vec(0..40_u32, 0..20));
+    proptest::collection::vec(step, 1..20)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn stores_do_what_a_map_does(steps in proptest::collection::vec((0..3_usize, any::<bool>(), proptest::collection::vec(0..40_u32, 0..20)), 1..20)) {
+    fn stores_do_what_a_map_does(steps in steps()) {
         let folder = folder();
         let (disk, memory) = (open(folder.path()), MemoryStore::default());
         let models = [model("x", 1), model("xy", 1), model("x\0y", 3)];
@@ -135,14 +141,16 @@ proptest! {
             let model = &models[*at];
             if *writes {
                 // Each writing brings other vectors for the same keys.
-                let vectors: Vec<_> = numbers.iter().map(|it| vector(it + 100 * step as u32, model.dimensions)).collect();
+                let number = |it: &u32| it + 100 * step as u32;
+                let vectors: Vec<_> = numbers.iter().map(|it| vector(number(it), model.dimensions)).collect();
                 let items: Vec<_> = numbers.iter().zip(&vectors).map(|(it, vector)| (key(*it), &vector[..])).collect();
                 disk.put(model, &items).expect("stored");
                 memory.put(model, &items).expect("stored");
-                numbers.iter().for_each(|it| _ = expected.entry((*at, *it)).or_insert(it + 100 * step as u32));
+                numbers.iter().for_each(|it| _ = expected.entry((*at, *it)).or_insert(number(it)));
             } else {
                 let keys: Vec<Key> = numbers.iter().map(|it| key(*it)).collect();
-                let wanted: Vec<_> = numbers.iter().map(|it| expected.get(&(*at, *it)).map(|it| vector(*it, model.dimensions))).collect();
+                let wanted = |it: &u32| expected.get(&(*at, *it)).map(|it| vector(*it, model.dimensions));
+                let wanted: Vec<_> = numbers.iter().map(wanted).collect();
                 prop_assert_eq!(&disk.get(model, &keys).expect("readable"), &wanted);
                 prop_assert_eq!(&memory.get(model, &keys).expect("readable"), &wanted);
             }
@@ -348,6 +356,16 @@ fn what_is_no_store_of_this_format_is_refused() {
     check_refused(Err("pragma application_id = 9"), "is damaged: it is no embedding store");
     check_refused(Err("drop table vectors"), "is damaged: it lacks tables");
     check_refused(Ok(&[b'x'; 5000]), "is damaged: file is not a database");
+}
+
+/// Written by the first program that had this format.
+const FORMAT_1: &[u8] = include_bytes!("../../../tests/fixtures/embeddings-format-1.sqlite");
+
+#[test]
+fn format_1_opens() {
+    let folder = folder();
+    fs::write(folder.path().join("embeddings-1.sqlite"), FORMAT_1).expect("writable");
+    assert_eq!(present(&open(folder.path()), &model("first", 4), 0..5), [1, 2, 3]);
 }
 
 #[test]
