@@ -13,6 +13,8 @@ use super::{StoreError, rows};
 const BATCH: usize = 1000;
 /// Vectors that are chosen in one reading of the table; each takes some 60 bytes until it is removed.
 const CHOSEN: u64 = 100_000;
+/// What took longer has waited for others itself.
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 /// Pages that are given back in one transaction.
 const PAGES: u32 = 1000;
 
@@ -111,27 +113,23 @@ impl Store {
         self.file.writable()?;
         let before = self.file.bytes().0;
         let vectors = remove()?;
-        while self.write(in_turn(give_back))? {}
+        while self.in_turn(give_back)? {}
         self.write(|it| it.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(())))?;
         Ok(Removed { vectors, bytes: before.saturating_sub(self.file.bytes().0) })
     }
 
     /// Removes what was chosen, unless it has been used since.
     fn remove(&self, chosen: &[Chosen]) -> Result<u64, StoreError> {
-        chosen.chunks(BATCH).map(|batch| self.write(in_turn(|it| remove(it, batch)))).sum()
+        chosen.chunks(BATCH).map(|batch| self.in_turn(|it| remove(it, batch))).sum()
     }
-}
 
-/// Does something that writes, then leaves the file to others for as long as it took: a waiting process only looks now and then
-/// whether it is free.
-fn in_turn<T>(
-    work: impl Fn(&mut Connection) -> rusqlite::Result<T>,
-) -> impl Fn(&mut Connection) -> rusqlite::Result<T> {
-    move |connection| {
+    /// Does something that writes, then leaves the file to others for about as long as it took: a waiting process only looks
+    /// now and then whether it is free.
+    fn in_turn<T>(&self, work: impl Fn(&mut Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
         let begun = Instant::now();
-        let done = work(connection);
-        thread::sleep(begun.elapsed());
-        done
+        let done = self.write(work)?;
+        thread::sleep(begun.elapsed().min(LONGEST_PAUSE));
+        Ok(done)
     }
 }
 
