@@ -6,7 +6,7 @@
 //! new store's by then.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,14 +19,19 @@ use super::rows::SCHEMA;
 /// Marks a file as an embedding store (`SLev`).
 const APPLICATION: i64 = 0x534c_6576;
 /// The version of the tables.
-pub const FORMAT: i64 = 1;
+const FORMAT: i64 = 1;
+/// The format's number stands twice in the header, which has no checksum, so that a flipped bit does not make another format.
+const TWICE: i64 = 0x1_0001;
 /// How long a writer waits for other processes. A batch is written in milliseconds.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Connections that are kept open. Each may hold as much memory as its cache.
+const MOST_IDLE: usize = 4;
+
 /// Settings of a connection. `mmap_size` is 0 since a file that is cut while it is mapped ends the process with SIGBUS. Commits
-/// are synced. `auto_vacuum` counts only before a file's first page is written.
+/// are synced.
 const SETTINGS: &str = "
-    pragma auto_vacuum = incremental; pragma mmap_size = 0; pragma synchronous = full; pragma cache_size = -16384;
+    pragma mmap_size = 0; pragma synchronous = full; pragma cache_size = -16384;
     pragma temp_store = memory; pragma trusted_schema = off; pragma cell_size_check = on;
     pragma journal_size_limit = 16777216;";
 
@@ -153,7 +158,7 @@ impl StoreFile {
     /// A connection for reading is opened anew each time: whether there is a log beside the file decides how.
     fn give_back(&self, number: u32, connection: Connection) {
         let mut current = lock(&self.current);
-        if current.number == number && !self.is_read_only() {
+        if current.number == number && !self.is_read_only() && current.idle.len() < MOST_IDLE {
             current.idle.push(connection);
         }
     }
@@ -250,6 +255,7 @@ fn connect(path: &Path) -> Result<Connection, StoreError> {
 fn connect_once(path: &Path) -> Result<Connection, StoreError> {
     let failed = |error: rusqlite::Error| meaning(path, &error);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    check_header(path)?;
     let mut connection = Connection::open_with_flags(path, flags).map_err(failed)?;
     connection.busy_timeout(PATIENCE).map_err(failed)?;
     // SQLite opens a file that may not be written for reading, and says nothing.
@@ -257,21 +263,32 @@ fn connect_once(path: &Path) -> Result<Connection, StoreError> {
         return Err(StoreError::ReadOnly { path: path.into(), reason: "the file may not be written".to_owned() });
     }
     connection.execute_batch(SETTINGS).map_err(failed)?;
-    check_format(path, &connection)?;
-    connection.execute_batch("pragma journal_mode = wal").map_err(failed)?;
-    begin(&mut connection).map_err(failed)?;
+    if check_format(path, &connection)? {
+        begin(&mut connection).map_err(failed)?;
+    }
     Ok(connection)
 }
 
-/// Makes the tables if the file is new.
+/// Makes the tables of a new file. `auto_vacuum` counts only before the first page is written.
 fn begin(connection: &mut Connection) -> rusqlite::Result<()> {
-    if number(connection, "application_id")? == APPLICATION {
-        return Ok(());
-    }
+    connection.execute_batch("pragma auto_vacuum = incremental; pragma journal_mode = wal")?;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     transaction.execute_batch(SCHEMA)?;
-    transaction.execute_batch(&format!("pragma application_id = {APPLICATION}; pragma user_version = {FORMAT}"))?;
+    transaction
+        .execute_batch(&format!("pragma application_id = {APPLICATION}; pragma user_version = {}", FORMAT * TWICE))?;
     transaction.commit()
+}
+
+/// SQLite takes a file whose header names an unknown version for one that it may only read; no program wrote such a header here.
+fn check_header(path: &Path) -> Result<(), StoreError> {
+    let mut header = [0; 20];
+    let read = fs::File::open(path).and_then(|mut it| it.read_exact(&mut header));
+    // Whatever else is wrong with the file shows when SQLite opens it.
+    let is_database = read.is_ok() && header.starts_with(b"SQLite format 3");
+    if is_database && header[18..].iter().any(|it| !matches!(it, 1 | 2)) {
+        return Err(StoreError::Damaged { path: path.into(), what: "its header names no known version".to_owned() });
+    }
+    Ok(())
 }
 
 /// The number that a setting has.
@@ -279,11 +296,12 @@ pub fn number(connection: &Connection, pragma: &str) -> rusqlite::Result<i64> {
     connection.query_row(&format!("pragma {pragma}"), [], |it| it.get(0))
 }
 
-/// Refuses a file that is not a store of this format. A file without tables is a new one.
-fn check_format(path: &Path, connection: &Connection) -> Result<(), StoreError> {
+/// Refuses a file that is not a store of this format. Whether it is a new one: it has no tables.
+fn check_format(path: &Path, connection: &Connection) -> Result<bool, StoreError> {
     let failed = |error: rusqlite::Error| meaning(path, &error);
+    const THIS: i64 = FORMAT * TWICE;
     // In one statement, so that another process can't begin the file in between.
-    let (application, format, tables): (i64, i64, i64) = connection
+    let (application, version, tables): (i64, i64, i64) = connection
         .query_row(
             "select a.application_id, u.user_version, (select count(*) from sqlite_schema where type = 'table')
              from pragma_application_id a, pragma_user_version u",
@@ -292,10 +310,13 @@ fn check_format(path: &Path, connection: &Connection) -> Result<(), StoreError> 
         )
         .map_err(failed)?;
     let damaged = |what: &str| Err(StoreError::Damaged { path: path.into(), what: what.to_owned() });
-    match (application, format, tables) {
-        (0, 0, 0) | (APPLICATION, FORMAT, 3) => Ok(()),
-        (APPLICATION, FORMAT, _) => damaged("it lacks tables"),
-        (APPLICATION, ..) => Err(StoreError::OtherFormat { path: path.into(), found: format, expected: FORMAT }),
+    match (application, version, tables) {
+        (0, 0, 0) => Ok(true),
+        (APPLICATION, THIS, 3) => Ok(false),
+        (APPLICATION, THIS, _) => damaged("it lacks tables"),
+        (APPLICATION, ..) if version > 0 && version % TWICE == 0 => {
+            Err(StoreError::OtherFormat { path: path.into(), found: version / TWICE, expected: FORMAT })
+        }
         _ => damaged("it is no embedding store"),
     }
 }
@@ -313,8 +334,7 @@ fn connect_for_reading(path: &Path) -> Result<Connection, StoreError> {
         opened => opened,
     };
     let connection = connection.map_err(failed)?;
-    check_format(path, &connection)?;
-    if number(&connection, "application_id").map_err(failed)? == 0 { empty().map_err(failed) } else { Ok(connection) }
+    if check_format(path, &connection)? { empty().map_err(failed) } else { Ok(connection) }
 }
 
 fn open_for_reading(path: &Path, changes: bool) -> rusqlite::Result<Connection> {
@@ -376,7 +396,7 @@ fn meaning(path: &Path, error: &rusqlite::Error) -> StoreError {
 fn reason_to_only_read(error: &StoreError) -> Option<String> {
     match error {
         StoreError::ReadOnly { reason, .. } => Some(reason.clone()),
-        StoreError::Unreadable { .. } => Some("its folder may not be written".to_owned()),
+        StoreError::Unreadable { message, .. } => Some(message.clone()),
         StoreError::Full { .. } => Some("there is no room on the disk".to_owned()),
         _ => None,
     }

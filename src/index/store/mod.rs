@@ -78,7 +78,7 @@ pub trait EmbeddingStore: Send + Sync {
 pub enum StoreError {
     #[error("the embedding store `{}` can't be read: {message}; see to the file's permissions or name another data directory", path.display())]
     Unreadable { path: PathBuf, message: String },
-    #[error("writing the embedding store `{}` failed: {message}; what it held is still there", path.display())]
+    #[error("the disk failed under the embedding store `{}`: {message}; see to the disk and try again", path.display())]
     Failed { path: PathBuf, message: String },
     #[error("the embedding store `{}` has been held by another process for {seconds} s; wait for it to end and try again", path.display())]
     Busy { path: PathBuf, seconds: u64 },
@@ -86,7 +86,7 @@ pub enum StoreError {
     Full { path: PathBuf },
     #[error("the embedding store `{}` can only be read: {reason}; make it writable or name another data directory", path.display())]
     ReadOnly { path: PathBuf, reason: String },
-    #[error("the embedding store `{}` is damaged: {what}; remove it, the vectors will be computed again", path.display())]
+    #[error("the embedding store `{}` is damaged: {what}; remove it while no program uses it, the vectors will be computed again", path.display())]
     Damaged { path: PathBuf, what: String },
     #[error("the embedding store `{}` has format {found} and this program knows format {expected}; use the program that wrote it or name another data directory", path.display())]
     OtherFormat { path: PathBuf, found: i64, expected: i64 },

@@ -13,6 +13,8 @@ use super::{StoreError, rows};
 const BATCH: usize = 1000;
 /// Vectors that are chosen in one reading of the table; each takes some 60 bytes until it is removed.
 const CHOSEN: u64 = 100_000;
+/// What took longer has waited for others itself.
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 /// Pages that are given back in one transaction.
 const PAGES: u32 = 1000;
 
@@ -64,8 +66,9 @@ impl Store {
         Ok(StoreStats { models, live_bytes, file_bytes, set_aside_bytes, damaged: self.damaged() })
     }
 
-    /// Removes the vectors that were not used for longest until what is left of the file takes `to_bytes`, and gives the room back
-    /// to the disk. What was used since a moment stays, even if the store remains larger; so does what was used earlier in that hour.
+    /// Removes the vectors that were not used for longest until what is left of the file takes `to_bytes`, and gives the
+    /// room back to the disk. What was used since a moment stays, even if the store remains larger; so does what was used
+    /// earlier in that hour.
     ///
     /// Other processes can write between batches.
     ///
@@ -110,27 +113,23 @@ impl Store {
         self.file.writable()?;
         let before = self.file.bytes().0;
         let vectors = remove()?;
-        while self.write(in_turn(give_back))? {}
+        while self.in_turn(give_back)? {}
         self.write(|it| it.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(())))?;
         Ok(Removed { vectors, bytes: before.saturating_sub(self.file.bytes().0) })
     }
 
     /// Removes what was chosen, unless it has been used since.
     fn remove(&self, chosen: &[Chosen]) -> Result<u64, StoreError> {
-        chosen.chunks(BATCH).map(|batch| self.write(in_turn(|it| remove(it, batch)))).sum()
+        chosen.chunks(BATCH).map(|batch| self.in_turn(|it| remove(it, batch))).sum()
     }
-}
 
-/// Does something that writes, then leaves the file to others for as long as it took: a waiting process only looks now and then
-/// whether it is free.
-fn in_turn<T>(
-    work: impl Fn(&mut Connection) -> rusqlite::Result<T>,
-) -> impl Fn(&mut Connection) -> rusqlite::Result<T> {
-    move |connection| {
+    /// Does something that writes, then leaves the file to others for about as long as it took: a waiting process only looks
+    /// now and then whether it is free.
+    fn in_turn<T>(&self, work: impl Fn(&mut Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
         let begun = Instant::now();
-        let done = work(connection);
-        thread::sleep(begun.elapsed());
-        done
+        let done = self.write(work)?;
+        thread::sleep(begun.elapsed().min(LONGEST_PAUSE));
+        Ok(done)
     }
 }
 
@@ -166,7 +165,8 @@ fn live_bytes(connection: &mut Connection) -> rusqlite::Result<u64> {
     Ok(pages.saturating_mul(number(connection, "page_size")?).max(0) as u64)
 }
 
-/// How many vectors have to go for the file to take so many bytes, by what one takes on average.
+/// How many vectors have to go for the file to take so many bytes, by what one takes on average. A few more than that: a page is
+/// free only when its last vector has gone, and each choice reads the table of keys.
 fn excess(connection: &mut Connection, to_bytes: u64) -> rusqlite::Result<u64> {
     let live = live_bytes(connection)?;
     if live <= to_bytes {
@@ -174,7 +174,7 @@ fn excess(connection: &mut Connection, to_bytes: u64) -> rusqlite::Result<u64> {
     }
     let vectors = connection.query_row("select count(*) from entries", [], |it| it.get::<_, i64>(0))?.max(0) as u64;
     let each = live / vectors.max(1) + 1;
-    Ok((live - to_bytes).div_ceil(each).min(vectors))
+    Ok(((live - to_bytes).div_ceil(each) + 64).min(vectors))
 }
 
 /// A vector that is to go, as it was when it was chosen.

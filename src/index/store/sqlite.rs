@@ -48,8 +48,8 @@ impl Store {
         Ok(Self::of(StoreFile::open(directory)?))
     }
 
-    /// Opens the store of a folder as [`Self::open`] does, and begins a new one when it is found damaged, now or later; the damaged
-    /// file is kept beside it until the next is. [`Self::replaced`] tells.
+    /// Opens the store of a folder as [`Self::open`] does, and begins a new one when it is found damaged, now or later; the
+    /// damaged file is kept beside it until the next is. [`Self::replaced`] tells.
     ///
     /// # Errors
     /// When it can't be read or is of another format: a store that is held, full or forbidden is not damaged.
@@ -115,7 +115,9 @@ impl Store {
     /// Does something in the file, and once more in a new one if it turns out damaged.
     pub(super) fn run<T>(&self, work: impl Fn(&mut Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
         match self.file.with(&work) {
-            Err(damage @ StoreError::Damaged { .. }) if self.replaces && !self.is_read_only() => {
+            // Another process may have begun to write in what was read as a file that doesn't change; now it has a log.
+            Err(StoreError::Damaged { .. }) if self.is_read_only() => self.file.with(&work),
+            Err(damage @ StoreError::Damaged { .. }) if self.replaces => {
                 let replaced = self.file.replace(&damage)?;
                 lock(&self.replaced).push(replaced);
                 self.file.with(&work)

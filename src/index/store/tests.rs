@@ -54,6 +54,8 @@ fn open(folder: &Path) -> Store {
     Store::open(folder).expect("a store")
 }
 
+const NONE: &[u32] = &[];
+
 fn all(range: std::ops::Range<u32>) -> Vec<u32> {
     range.collect()
 }
@@ -81,14 +83,14 @@ fn a_key_is_the_hash_of_the_tokens_in_little_endian() {
 /// What every store does.
 fn check_store(store: &dyn EmbeddingStore) {
     let (a, b, longer) = (model("a", 5), model("ab", 5), model("", 7));
-    assert_eq!(present(store, &a, 0..3), []);
+    assert_eq!(present(store, &a, 0..3), NONE);
     put(store, &a, 0..300).expect("stored");
     put(store, &longer, 2..4).expect("stored");
     assert_eq!(present(store, &a, (0..310).rev()), (0..300).rev().collect::<Vec<_>>());
     assert_eq!(present(store, &a, [7, 7, 900, 7]), [7, 7, 7]);
-    assert_eq!(present(store, &b, 0..300), []);
+    assert_eq!(present(store, &b, 0..300), NONE);
     assert_eq!(present(store, &longer, 0..300), [2, 3]);
-    assert_eq!(present(store, &model("a", 4), 0..3), [], "of another length");
+    assert_eq!(present(store, &model("a", 4), 0..3), NONE, "of another length");
     assert_eq!(store.get(&a, &[]).expect("readable"), Vec::<Option<Vec<f16>>>::new());
     store.put(&a, &[]).expect("nothing to store");
 
@@ -96,7 +98,7 @@ fn check_store(store: &dyn EmbeddingStore) {
     assert_eq!(present(store, &a, [7, 400]), [7, 400], "a key keeps its first vector");
     let error = store.put(&a, &[(key(500), &vector(500, 5)), (key(501), &vector(501, 6))]).expect_err("too long");
     assert_eq!(error, StoreError::Dimensions { model: "model a".to_owned(), expected: 5, found: 6 });
-    assert_eq!(present(store, &a, [500, 501]), []);
+    assert_eq!(present(store, &a, [500, 501]), NONE);
 }
 
 #[test]
@@ -121,10 +123,16 @@ fn values_that_are_no_numbers_come_back_bit_for_bit() {
     );
 }
 
+/// Which model, whether to write, and the keys.
+fn steps() -> impl Strategy<Value = Vec<(usize, bool, Vec<u32>)>> {
+    let step = (0..3_usize, any::<bool>(), proptest::collection::vec(0..40_u32, 0..20));
+    proptest::collection::vec(step, 1..20)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn stores_do_what_a_map_does(steps in proptest::collection::vec((0..3_usize, any::<bool>(), proptest::collection::vec(0..40_u32, 0..20)), 1..20)) {
+    fn stores_do_what_a_map_does(steps in steps()) {
         let folder = folder();
         let (disk, memory) = (open(folder.path()), MemoryStore::default());
         let models = [model("x", 1), model("xy", 1), model("x\0y", 3)];
@@ -133,14 +141,16 @@ proptest! {
             let model = &models[*at];
             if *writes {
                 // Each writing brings other vectors for the same keys.
-                let vectors: Vec<_> = numbers.iter().map(|it| vector(it + 100 * step as u32, model.dimensions)).collect();
+                let number = |it: &u32| it + 100 * step as u32;
+                let vectors: Vec<_> = numbers.iter().map(|it| vector(number(it), model.dimensions)).collect();
                 let items: Vec<_> = numbers.iter().zip(&vectors).map(|(it, vector)| (key(*it), &vector[..])).collect();
                 disk.put(model, &items).expect("stored");
                 memory.put(model, &items).expect("stored");
-                numbers.iter().for_each(|it| _ = expected.entry((*at, *it)).or_insert(it + 100 * step as u32));
+                numbers.iter().for_each(|it| _ = expected.entry((*at, *it)).or_insert(number(it)));
             } else {
                 let keys: Vec<Key> = numbers.iter().map(|it| key(*it)).collect();
-                let wanted: Vec<_> = numbers.iter().map(|it| expected.get(&(*at, *it)).map(|it| vector(*it, model.dimensions))).collect();
+                let wanted = |it: &u32| expected.get(&(*at, *it)).map(|it| vector(*it, model.dimensions));
+                let wanted: Vec<_> = numbers.iter().map(wanted).collect();
                 prop_assert_eq!(&disk.get(model, &keys).expect("readable"), &wanted);
                 prop_assert_eq!(&memory.get(model, &keys).expect("readable"), &wanted);
             }
@@ -342,16 +352,26 @@ fn check_refused(bytes_or_sql: Result<&[u8], &str>, message: &str) {
 
 #[test]
 fn what_is_no_store_of_this_format_is_refused() {
-    check_refused(Err("pragma user_version = 2"), "has format 2 and this program knows format 1");
+    check_refused(Err("pragma user_version = 131074"), "has format 2 and this program knows format 1");
     check_refused(Err("pragma application_id = 9"), "is damaged: it is no embedding store");
     check_refused(Err("drop table vectors"), "is damaged: it lacks tables");
     check_refused(Ok(&[b'x'; 5000]), "is damaged: file is not a database");
 }
 
+/// Written by the first program that had this format.
+const FORMAT_1: &[u8] = include_bytes!("../../../tests/fixtures/embeddings-format-1.sqlite");
+
+#[test]
+fn format_1_opens() {
+    let folder = folder();
+    fs::write(folder.path().join("embeddings-1.sqlite"), FORMAT_1).expect("writable");
+    assert_eq!(present(&open(folder.path()), &model("first", 4), 0..5), [1, 2, 3]);
+}
+
 #[test]
 fn another_format_is_not_replaced() {
     let (folder, _, path, _) = closed_store(3);
-    Connection::open(&path).and_then(|it| it.execute_batch("pragma user_version = 2")).expect("a change");
+    Connection::open(&path).and_then(|it| it.execute_batch("pragma user_version = 131074")).expect("a change");
     let error = Store::open_or_replace(folder.path()).expect_err("refused");
     assert_eq!(error, StoreError::OtherFormat { path, found: 2, expected: 1 });
 }
@@ -365,7 +385,7 @@ fn one_damaged_file_is_kept_and_all_processes_move_on() {
     fs::write(&path, &damaged).expect("writable");
     let (one, other) = (Store::open_or_replace(folder.path()), Store::open_or_replace(folder.path()));
     let (one, other) = (one.expect("a store"), other.expect("a store"));
-    assert_eq!(present(&one, &model, 0..300), []);
+    assert_eq!(present(&one, &model, 0..300), NONE);
     put(&one, &model, 0..5).expect("stored");
     assert_eq!(present(&other, &model, 0..300), all(0..5));
     let what = one.replaced().remove(0).what;
@@ -375,7 +395,7 @@ fn one_damaged_file_is_kept_and_all_processes_move_on() {
     drop((one, other));
     fs::write(file(2), &damaged).expect("writable");
     let third = Store::open_or_replace(folder.path()).expect("a store");
-    assert_eq!(present(&third, &model, 0..300), []);
+    assert_eq!(present(&third, &model, 0..300), NONE);
     assert_eq!((file(1).exists(), file(2).exists(), third.path()), (false, true, file(3)));
 }
 
