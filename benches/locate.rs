@@ -11,7 +11,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use sightline::config;
 use sightline::encoder::{self, Encoder};
-use sightline::retriever::{Granularity, Localizer, Request, RetrieverKind};
+use sightline::index::lexical::LexicalIndex;
+use sightline::index::store::MemoryStore;
+use sightline::retriever::ingest::model_key;
+use sightline::retriever::{Corpus, Encoded, Granularity, Localizer, Question, Request, RetrieverKind};
 use sightline::snapshot::{self, Snapshot};
 use sightline::types::{IssueReport, Level};
 
@@ -30,15 +33,15 @@ fn main() -> anyhow::Result<()> {
     let snapshot = read()?;
     describe(&snapshot);
     println!("{:>8.0} ms  snapshot and candidates", milliseconds(median(|| read().map(drop))?));
-    let build = median(|| {
-        LexicalIndex::build(&snapshot.candidates).map(drop)
-        Ok::<_, anyhow::Error>(())
-    })?;
+    let build = median(|| LexicalIndex::build(&snapshot.candidates).map(drop))?;
     println!("{:>8.0} ms  BM25 index", milliseconds(build));
-    let localizer = Localizer::new(&snapshot, None, &settings.ranking).expect("in memory");
+    let (lexical, store) = (LexicalIndex::build(&snapshot.candidates)?, MemoryStore::default());
+    let corpus = Corpus { candidates: &snapshot.candidates, lexical: &lexical, vectors: None };
+    let localizer = Localizer::new(corpus, &store, &settings.ranking);
+    let question = Question { report: &issue, encoded: None };
     for retriever in [RetrieverKind::Bm25, RetrieverKind::Hybrid] {
         let request = request(retriever, 0);
-        let query = median(|| localizer.locate(&issue, &request, &|_, _| ()).map(drop))?;
+        let query = median(|| localizer.locate(question, &request, &|_, _| ()).map(drop))?;
         println!("{:>8.1} ms  lexical query, {}", milliseconds(query), retriever.name());
     }
     println!("{:>8.0} ms  grep for three words of the issue", milliseconds(median(|| grep(large.path()))?));
@@ -47,8 +50,13 @@ fn main() -> anyhow::Result<()> {
     let start = Instant::now();
     let snapshot = snapshot::read(small.path(), None, &options, &|_, _| ())?;
     let encoder = encoder::bundled()?;
-    let localizer = Localizer::new(&snapshot, Some(&encoder as &dyn Encoder), &settings.ranking).expect("in memory");
-    let answer = localizer.locate(&issue, &request(RetrieverKind::Hybrid, settings.locate.rerank), &|_, _| ())?;
+    let lexical = LexicalIndex::build(&snapshot.candidates)?;
+    let corpus = Corpus { candidates: &snapshot.candidates, lexical: &lexical, vectors: None };
+    let (model, query) = (model_key(&encoder), encoder.query(&issue)?);
+    let encoded = || Ok(Encoded { encoder: &encoder, model: &model, query: &query });
+    let question = Question { report: &issue, encoded: Some(&encoded) };
+    let request = request(RetrieverKind::Hybrid, settings.locate.rerank);
+    let answer = Localizer::new(corpus, &store, &settings.ranking).locate(question, &request, &|_, _| ())?;
     let total = start.elapsed();
     describe(&snapshot);
     println!("{:>8.1} s   first hybrid answer, model loading included", total.as_secs_f64());
@@ -57,7 +65,7 @@ fn main() -> anyhow::Result<()> {
 }
 
 fn request(retriever: RetrieverKind, rerank: usize) -> Request {
-    Request { retriever, granularity: Granularity::Both, results: 10, rerank }
+    Request { retriever, granularity: Granularity::Both, results: 10, rerank, exact: false }
 }
 
 fn describe(snapshot: &Snapshot) {

@@ -262,7 +262,12 @@ pub fn name_of(target: &Target) -> String {
 /// What is said of a run, line by line.
 fn summary(id: &str, report: &Report) -> Vec<String> {
     let seconds = report.time.as_secs_f32();
-    let of = format!("{id}, {}: {} files and {} functions", name_of(&report.target), report.counts.files, report.counts.functions);
+    let of = format!(
+        "{id}, {}: {} files and {} functions",
+        name_of(&report.target),
+        report.counts.files,
+        report.counts.functions
+    );
     if !report.is_new {
         return vec![format!("{of}, up to date ({seconds:.2} s)")];
     }

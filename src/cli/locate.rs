@@ -90,13 +90,19 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
             let encoded = pending.as_ref().map(|it| || Ok(it.get()?.encoded()));
             let encoded = encoded.as_ref().map(|it| it as &dyn Fn() -> _);
             let localizer = Localizer::new(searched.corpus(), &*store, &settings.ranking);
-            localizer.locate(Question { report: &issue.report, encoded }, &request, &|done, total| bar.at(done, total))?
+            localizer
+                .locate(Question { report: &issue.report, encoded }, &request, &|done, total| bar.at(done, total))?
         };
         let loaded = pending.as_ref().map(Pending::get).transpose()?;
         let images = images(&issue, loaded.map(|it| it.model.id.as_str()), &settings.images);
-        let outcome = Outcome { searched: &searched, answer: &answer, request: &request, loaded, images, total: start.elapsed() };
+        let outcome =
+            Outcome { searched: &searched, answer: &answer, request: &request, loaded, images, total: start.elapsed() };
         outcome.warn();
-        if arguments.json { outcome.print_json(arguments.explain)? } else { outcome.print_text(arguments.explain)? }
+        if arguments.json {
+            outcome.print_json(arguments.explain)?
+        } else {
+            outcome.print_text(arguments.explain)?
+        }
         Ok(())
     })
 }

@@ -10,8 +10,8 @@ use crate::index::directory::{DataDirectory, IndexError};
 use crate::index::lexical::LexicalIndex;
 use crate::index::store::EmbeddingStore;
 use crate::index::view::View;
-use crate::retriever::ingest::{self, Changes, Found, Indexed, IngestError, Job};
 use crate::retriever::Corpus;
+use crate::retriever::ingest::{self, Changes, Found, Indexed, IngestError, Job};
 use crate::snapshot::Snapshot;
 use crate::types::{Candidate, Level};
 
@@ -127,7 +127,12 @@ impl Asked<'_> {
     }
 
     /// Makes of what was opened what is searched: an index that is not what is asked for is brought up to date, or passed over.
-    pub fn searched(&self, opened: Opened, pending: Option<&Pending>, store: &dyn EmbeddingStore) -> Result<Searched, Failure> {
+    pub fn searched(
+        &self,
+        opened: Opened,
+        pending: Option<&Pending>,
+        store: &dyn EmbeddingStore,
+    ) -> Result<Searched, Failure> {
         let (indexed, took) = match opened {
             Opened::Repository(snapshot, took) => return of_repository(snapshot, took),
             Opened::Index(indexed, took) => (indexed, took),
@@ -157,7 +162,13 @@ impl Asked<'_> {
         of_repository(Box::new(snapshot), times.snapshot + start.elapsed())
     }
 
-    fn refreshed(&self, indexed: Box<Indexed>, loaded: &Loaded, store: &dyn EmbeddingStore, times: Times) -> Result<Searched, Failure> {
+    fn refreshed(
+        &self,
+        indexed: Box<Indexed>,
+        loaded: &Loaded,
+        store: &dyn EmbeddingStore,
+        times: Times,
+    ) -> Result<Searched, Failure> {
         let start = Instant::now();
         if indexed.view.build.manifest.model.as_ref() != Some(&loaded.model) {
             // All of it would have to be embedded.

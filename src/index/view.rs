@@ -14,7 +14,9 @@ use super::embeddings::{self, SegmentVectors};
 use super::lexical::{self, LexicalIndex};
 use super::segment::{self, File, Segment};
 use super::store::ModelKey;
-use super::vectors::{Accept, DELETED, Exact, GRAPH_FORMAT, Graph, GraphFile, Rows, VectorError, VectorIndex, similarities};
+use super::vectors::{
+    Accept, DELETED, Exact, GRAPH_FORMAT, Graph, GraphFile, Rows, VectorError, VectorIndex, similarities,
+};
 use crate::fsio::{FileError, SectionFile};
 use crate::types::{Candidate, Level};
 
@@ -98,7 +100,9 @@ impl View {
             Some(model) => {
                 let of_parts =
                     manifest.parts.iter().map(|it| parts.vectors(directory, it)).collect::<Result<Vec<_>, _>>()?;
-                let open = |it: &Part| it.graphs.each_ref().map(|it| it.as_ref().and_then(|it| directory.open(it, GRAPH_FORMAT).ok()));
+                let open = |it: &Part| {
+                    it.graphs.each_ref().map(|it| it.as_ref().and_then(|it| directory.open(it, GRAPH_FORMAT).ok()))
+                };
                 let graphs: Vec<_> = manifest.parts.iter().map(open).collect();
                 Some(Vectors::new(model.clone(), of_parts, &graphs, &positions, homes)?)
             }

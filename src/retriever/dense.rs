@@ -27,7 +27,12 @@ pub struct Scorer<'a> {
 pub type Worth<'a> = &'a (dyn Fn(&str) -> f32 + Sync);
 
 impl<'a> Scorer<'a> {
-    pub fn new(corpus: Corpus<'a>, encoded: Encoded<'a>, store: &'a dyn EmbeddingStore, progress: Progress<'a>) -> Self {
+    pub fn new(
+        corpus: Corpus<'a>,
+        encoded: Encoded<'a>,
+        store: &'a dyn EmbeddingStore,
+        progress: Progress<'a>,
+    ) -> Self {
         Scorer { corpus, encoded, store, embedded: Embedded::default(), progress }
     }
 

@@ -214,7 +214,8 @@ mod tests {
             })
             .collect();
         let report = IssueReport { body: body.into(), ..IssueReport::default() };
-        let strengths = Mentions::of(&report).strengths(&candidates, &LexicalIndex::build(&candidates).expect("in memory"));
+        let strengths =
+            Mentions::of(&report).strengths(&candidates, &LexicalIndex::build(&candidates).expect("in memory"));
         let wanted: Vec<f32> = expected.iter().map(|it| it.1).collect();
         assert_eq!(strengths, wanted, "{body}");
     }

@@ -188,7 +188,12 @@ impl<'a> Localizer<'a> {
     ///
     /// # Errors
     /// When the encoder fails, or is needed and missing; when the index is damaged.
-    pub fn locate<'q>(&'q self, question: Question<'q>, request: &Request, progress: dense::Progress<'q>) -> Result<Answer, RetrieverError> {
+    pub fn locate<'q>(
+        &'q self,
+        question: Question<'q>,
+        request: &Request,
+        progress: dense::Progress<'q>,
+    ) -> Result<Answer, RetrieverError> {
         match request.retriever {
             RetrieverKind::Bm25 => self.bm25(question.report, request),
             RetrieverKind::Dense => self.dense(question, request, progress),
@@ -216,7 +221,12 @@ impl<'a> Localizer<'a> {
         Ok(answer)
     }
 
-    fn dense<'q>(&'q self, question: Question<'q>, request: &Request, progress: dense::Progress<'q>) -> Result<Answer, RetrieverError> {
+    fn dense<'q>(
+        &'q self,
+        question: Question<'q>,
+        request: &Request,
+        progress: dense::Progress<'q>,
+    ) -> Result<Answer, RetrieverError> {
         let start = Instant::now();
         let mut scorer = self.scorer(question, request, progress)?;
         let mut parts = vec![Parts::default(); self.corpus.candidates.len()];
@@ -240,7 +250,12 @@ impl<'a> Localizer<'a> {
         Ok(answer)
     }
 
-    fn hybrid<'q>(&'q self, question: Question<'q>, request: &Request, progress: dense::Progress<'q>) -> Result<Answer, RetrieverError> {
+    fn hybrid<'q>(
+        &'q self,
+        question: Question<'q>,
+        request: &Request,
+        progress: dense::Progress<'q>,
+    ) -> Result<Answer, RetrieverError> {
         let start = Instant::now();
         let terms = query::telling_terms(question.report);
         let Corpus { candidates, lexical, .. } = self.corpus;

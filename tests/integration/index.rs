@@ -290,7 +290,7 @@ fn two_runs_at_once_take_turns() {
 /// Kills runs at moments all over a build and an update; after each the index before is whole, and the next run goes on.
 #[test]
 fn a_killed_run_loses_a_batch_at_most() {
-    let (place, repository) = (Place::new(), Repository::plain());
+    let repository = Repository::plain();
     let source = |at: usize, by: usize| format!("def function_{at}(a, b):\n    return a * {at} + b * {by}\n");
     let write = |by: usize| (0..120).for_each(|at| _ = repository.write(&format!("m{at}.py"), source(at, by)));
     write(0);

@@ -43,7 +43,8 @@ fn check(actual: &[f32], expected: &[f32]) {
 /// tf = 2 / (0.25 + 0.75 * 2/3) = 2.666667 and 2.2 * tf / (1.2 + tf) = 1.517241, times idf = 1.051672.
 #[test]
 fn plain_bm25_is_what_the_formula_gives() {
-    let index = LexicalIndex::build(&candidates(&[("a", "red red"), ("b", "blue green blue blue")])).expect("in memory");
+    let index =
+        LexicalIndex::build(&candidates(&[("a", "red red"), ("b", "blue green blue blue")])).expect("in memory");
     check(&scores(&index, Level::File, &["red"], &plain()), &[1.051_672, 0.0]);
 }
 
@@ -114,7 +115,7 @@ fn large_counts_and_distances_are_read_as_they_were_written() {
 #[test]
 fn every_term_of_many_blocks_is_found_and_no_other() {
     let words: Vec<String> = (0..1000).map(|it| format!("w{}x", it * 7)).collect();
-    let index = LexicalIndex::build(&candidates(&[("f", &words.join(" "))]));
+    let index = LexicalIndex::build(&candidates(&[("f", &words.join(" "))])).expect("in memory");
     for word in &words {
         assert!(scores(&index, Level::File, &[word], &plain())[0] > 0.0, "{word}");
     }

@@ -1,8 +1,9 @@
 //! F1: search along a graph of neighbours. Knows nothing of how it was built.
 //!
 //! The search of Malkov and Yashunin, "Efficient and robust approximate nearest neighbor search using Hierarchical Navigable Small
-//! World graphs" (2016), algorithms 2 and 5, with two changes: it goes along all rows, deleted and not accepted ones too, but
-//! collects accepted ones only; and it ends when enough *candidates* are found, of which one may have many rows.
+//! World graphs" (2016), algorithms 2 and 5, with three changes: it goes along all rows, deleted and not accepted ones too, but
+//! collects accepted ones only; it ends when enough *candidates* are found, of which one may have many rows; and it begins with
+//! the graph's strays too, the rows that it would not find otherwise.
 
 use std::collections::BinaryHeap;
 
@@ -25,7 +26,7 @@ impl VectorIndex for Graph<'_> {
         let wanted = shortlist_length(k).max(BREADTH);
         let scored = self.segments.iter().map(|rows| {
             let walked = match rows.graph() {
-                Some(graph) if can_walk(rows, wanted, accept) => Walk::new(rows, graph, &query, accept).run(wanted)?,
+                Some(graph) if can_walk(rows, wanted, accept) => walk(rows, graph, &query, accept, wanted)?,
                 _ => None,
             };
             walked.map_or_else(|| estimates(rows, accepted(rows, accept), &query), Ok)
@@ -44,8 +45,8 @@ const MOST_SEEN: usize = 4;
 
 /// Rows that are asked for to guess how many are accepted.
 const ASKED: usize = 1024;
-/// With a smaller share of accepted rows, one in so many, the accepted rows are scanned.
-const FEWEST_ACCEPTED: usize = 20;
+/// With a smaller share of accepted rows, one in so many, the accepted rows are scanned: that is as fast, and misses nothing.
+const FEWEST_ACCEPTED: usize = 4;
 
 /// Whether enough rows are accepted for a search to find them on its way.
 fn can_walk(rows: &Rows, wanted: usize, accept: Accept) -> bool {
@@ -55,11 +56,39 @@ fn can_walk(rows: &Rows, wanted: usize, accept: Accept) -> bool {
     accepted * FEWEST_ACCEPTED >= asked.len() && wanted < rows.count() / MOST_SEEN
 }
 
+/// The accepted rows that a search looks at, among them those of the nearest candidates; `None` when it did not come to an end.
+fn walk(
+    rows: &Rows,
+    graph: &GraphFile,
+    query: &Query,
+    accept: Accept,
+    wanted: usize,
+) -> Result<Option<Scored>, FileError> {
+    let owner_of = |row: u32| Some(rows.owners()[row as usize]).filter(|&owner| owner != DELETED && accept(owner));
+    let mut walk = Walk::new(rows, graph, query, &owner_of);
+    Ok(walk.run(wanted)?.then_some(walk.scored))
+}
+
+/// Whether a search with a row's own vector finds it, or one that is as similar as far as codes tell.
+pub(super) fn finds(rows: &Rows, graph: &GraphFile, row: u32) -> Result<bool, VectorError> {
+    let values: Vec<f32> = rows.row(row as usize)?.iter().map(|it| it.to_f32()).collect();
+    let query = Query::new(&values, rows.dimensions())?;
+    let mut walk = Walk::new(rows, graph, &query, &Some);
+    let scale = f32::from_bits(u32_at(rows.scales(row as usize..row as usize + 1)?, 0));
+    let least = walk.estimate(row)? - query.margin(scale);
+    walk.run(BREADTH_OF_CHECK)?;
+    Ok(walk.scored.scores.iter().any(|score| *score >= least))
+}
+
+/// Narrower than any search, so that what a check finds a search finds.
+const BREADTH_OF_CHECK: usize = 16;
+
 struct Walk<'a> {
     rows: &'a Rows,
     graph: &'a GraphFile,
     query: &'a Query<'a>,
-    accept: Accept<'a>,
+    /// The candidate of a row, if it may be found.
+    owner_of: &'a dyn Fn(u32) -> Option<u32>,
     /// A bit a row.
     seen: Vec<u64>,
     /// How many more rows may be looked at.
@@ -68,18 +97,18 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(rows: &'a Rows, graph: &'a GraphFile, query: &'a Query<'a>, accept: Accept<'a>) -> Self {
+    fn new(rows: &'a Rows, graph: &'a GraphFile, query: &'a Query, owner_of: &'a dyn Fn(u32) -> Option<u32>) -> Self {
         let (seen, budget) = (vec![0; rows.count().div_ceil(64)], rows.count() / MOST_SEEN);
-        Walk { rows, graph, query, accept, seen, budget, scored: Scored::default() }
+        Walk { rows, graph, query, owner_of, seen, budget, scored: Scored::default() }
     }
 
-    /// The accepted rows that were looked at, among them those of the nearest candidates; `None` when there were too many.
-    fn run(mut self, wanted: usize) -> Result<Option<Scored>, FileError> {
+    /// Looks at the rows that lead to the nearest candidates. False when it did not come to an end.
+    fn run(&mut self, wanted: usize) -> Result<bool, FileError> {
         let mut start = (Score(self.estimate(self.graph.entry())?), self.graph.entry());
         for layer in (1..self.graph.layers()).rev() {
             start = self.descend(layer, start)?;
         }
-        Ok(self.spread(start, wanted)?.then_some(self.scored))
+        self.spread(start, wanted)
     }
 
     fn estimate(&self, row: u32) -> Result<f32, FileError> {
@@ -102,13 +131,22 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Looks at the neighbours of the best rows until none of them can lead to a better candidate. False when that took too many.
+    /// Looks at the neighbours of the best rows until none of them can lead to a better candidate. False when that took too many,
+    /// or nothing leads to as many as are wanted: parts of the graph are then cut off from where it began.
     fn spread(&mut self, start: (Score, u32), wanted: usize) -> Result<bool, FileError> {
         let (mut found, mut frontier) = (Nearest::new(wanted), BinaryHeap::from([start]));
         self.see(start, &mut found);
+        for row in self.graph.strays()? {
+            let row = row?;
+            if !self.is_seen(row) {
+                let scored = (Score(self.estimate(row)?), row);
+                self.see(scored, &mut found);
+                frontier.push(scored);
+            }
+        }
         while let Some((score, row)) = frontier.pop() {
             if score.0 < found.bound() {
-                break;
+                return Ok(true);
             }
             for neighbour in self.graph.neighbours(0, row)? {
                 let neighbour = neighbour?;
@@ -125,7 +163,7 @@ impl<'a> Walk<'a> {
                 }
             }
         }
-        Ok(true)
+        Ok(false)
     }
 
     fn is_seen(&self, row: u32) -> bool {
@@ -135,11 +173,14 @@ impl<'a> Walk<'a> {
     fn see(&mut self, (score, row): (Score, u32), found: &mut Nearest) {
         self.seen[row as usize / 64] |= 1 << (row % 64);
         self.budget = self.budget.saturating_sub(1);
-        let owner = self.rows.owners()[row as usize];
-        if owner != DELETED && (self.accept)(owner) {
+        if let Some(owner) = (self.owner_of)(row) {
             self.scored.rows.push(row);
             self.scored.scores.push(score.0);
             found.offer(owner, score.0);
         }
     }
 }
+
+#[cfg(test)]
+#[path = "graph_tests.rs"]
+mod tests;

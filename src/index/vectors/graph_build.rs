@@ -7,9 +7,11 @@
 
 use hnsw_rs::anndists::dist::Distance;
 use hnsw_rs::hnsw::{Hnsw, Point};
+use rayon::prelude::*;
 
 use super::VectorError;
 use super::codes::excess;
+use super::graph::finds;
 use super::graph_file::{LayerLinks, Links};
 use super::kernels::Kernels;
 use super::rows::Rows;
@@ -26,7 +28,7 @@ const BATCH: usize = 512;
 /// Whether to end the work.
 pub type Stop<'a> = &'a (dyn Fn() -> bool + Sync);
 
-/// Builds the graph of rows, deleted ones too, by all threads. `None` when it was stopped. It takes about 2 KiB a row beside the
+/// Builds the graph of rows, deleted ones too, by all threads. `None` when it was stopped, or there are no rows. It takes about 2 KiB a row beside the
 /// codes. Neighbours vary a little from run to run, as threads race.
 ///
 /// # Errors
@@ -45,7 +47,32 @@ pub fn build_graph(rows: &Rows, stop: Stop) -> Result<Option<Links>, VectorError
         }
         graph.parallel_insert_slice(&batch.to_vec());
     }
-    Ok(Some(read_out(&graph, rows)))
+    let mut links = read_out(&graph, rows);
+    drop(graph);
+    Ok(add_strays(&mut links, rows, stop)?.then_some(links))
+}
+
+/// Searches for every row by its own vector and adds those that are not found to the strays. The crate keeps the nearest neighbours
+/// of a row only, so a crowd of rows that are nearly the same, more than a row has neighbours, has no links to others in the end,
+/// and code has crowds: licence headers, generated files, copies. One stray makes the whole crowd found.
+fn add_strays(links: &mut Links, rows: &Rows, stop: Stop) -> Result<bool, VectorError> {
+    let mut graph = links.held();
+    for batch in order(rows.count()).chunks(BATCH) {
+        if stop() {
+            return Ok(false);
+        }
+        let missed: Vec<bool> =
+            batch.par_iter().map(|&row| Ok(!finds(rows, &graph, row as u32)?)).collect::<Result<_, VectorError>>()?;
+        let missed = batch.iter().zip(missed).filter_map(|(&row, missed)| missed.then_some(row as u32));
+        // One by one: most of a batch's are of the same crowd.
+        for row in missed {
+            if !finds(rows, &graph, row)? {
+                links.strays.push(row);
+                graph.set_strays(&links.strays);
+            }
+        }
+    }
+    Ok(true)
 }
 
 /// All rows, far from their order: rows beside each other are often alike, and what is put in at the same time is not found as
@@ -104,7 +131,14 @@ fn read_out(graph: &Hnsw<u32, CodeDistance>, rows: &Rows) -> Links {
         layer_links(layer, &members)
     });
     let layers = layers.collect();
-    Links { checksum: rows.checksum(), dimensions: rows.dimensions(), count: rows.count(), entry, layers }
+    Links {
+        checksum: rows.checksum(),
+        dimensions: rows.dimensions(),
+        count: rows.count(),
+        entry,
+        layers,
+        strays: Vec::new(),
+    }
 }
 
 fn layer_links(layer: usize, members: &[&Point<u32>]) -> LayerLinks {

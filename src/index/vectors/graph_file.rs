@@ -25,6 +25,8 @@ pub struct Links {
     pub(super) entry: u32,
     /// The densest first.
     pub(super) layers: Vec<LayerLinks>,
+    /// Rows that no search from the entry finds: each begins with them too.
+    pub(super) strays: Vec<u32>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,36 +48,47 @@ impl LayerLinks {
     pub fn list_mut(&mut self, place: usize) -> &mut [u32] {
         &mut self.links[place * self.width..(place + 1) * self.width]
     }
-
-    pub fn list(&self, place: usize) -> impl Iterator<Item = u32> {
-        self.links[place * self.width..(place + 1) * self.width].iter().copied().take_while(|it| *it != NONE)
-    }
 }
 
 impl Links {
+    /// Rows that every search begins with. Each costs it as much as any row it looks at; where they are many, so are crowds of
+    /// vectors that are nearly the same.
+    pub fn strays(&self) -> &[u32] {
+        &self.strays
+    }
+
     /// Writes the file that [`GraphFile::open`] reads.
     ///
     /// # Errors
     /// Those of the writer.
     pub fn write(&self, out: impl Write) -> io::Result<()> {
         let mut writer = SectionWriter::new(out);
-        let numbers = [self.checksum, self.dimensions as u32, self.count as u32, self.entry, self.layers.len() as u32];
-        write_section(&mut writer, "graph", numbers.into_iter().chain(self.layers.iter().map(|it| it.width as u32)))?;
+        let mut write = |name: &str, numbers: &[u32]| {
+            writer.begin(name)?;
+            numbers.iter().try_for_each(|it| writer.write_all(&it.to_le_bytes()))
+        };
+        let mut head = vec![self.checksum, self.dimensions as u32, self.count as u32, self.entry];
+        head.extend(self.layers.iter().map(|it| it.width as u32));
+        write("graph", &head)?;
+        write("strays", &self.strays)?;
         for (layer, links) in self.layers.iter().enumerate() {
-            write_section(&mut writer, &format!("rows{layer}"), links.rows.iter().copied())?;
-            write_section(&mut writer, &format!("links{layer}"), links.links.iter().copied())?;
+            write(&format!("rows{layer}"), &links.rows)?;
+            write(&format!("links{layer}"), &links.links)?;
         }
         writer.finish(FORMAT)
     }
+
+    /// The same as if it were read from a file.
+    pub(super) fn held(&self) -> GraphFile {
+        let layer =
+            |it: &LayerLinks| Layer { rows: section_of(&it.rows), links: section_of(&it.links), width: it.width };
+        let layers = self.layers.iter().map(layer).collect();
+        GraphFile { count: self.count, entry: self.entry, layers, strays: section_of(&self.strays) }
+    }
 }
 
-fn write_section(
-    writer: &mut SectionWriter<impl Write>,
-    name: &str,
-    mut numbers: impl Iterator<Item = u32>,
-) -> io::Result<()> {
-    writer.begin(name)?;
-    numbers.try_for_each(|it| writer.write_all(&it.to_le_bytes()))
+fn section_of(numbers: &[u32]) -> Section {
+    numbers.iter().flat_map(|it| it.to_le_bytes()).collect::<Vec<_>>().into()
 }
 
 /// A graph, read from its file as it is searched.
@@ -84,6 +97,7 @@ pub struct GraphFile {
     count: usize,
     entry: u32,
     layers: Vec<Layer>,
+    strays: Section,
 }
 
 #[derive(Debug)]
@@ -101,17 +115,18 @@ impl GraphFile {
     pub fn open(file: &Arc<SectionFile>, rows: &Rows) -> Result<Self, FileError> {
         let head = file.section("graph")?;
         let numbers: Vec<usize> = head.all()?.as_chunks().0.iter().map(|it| u32::from_le_bytes(*it) as usize).collect();
-        let [checksum, dimensions, count, entry, layers, ref widths @ ..] = numbers[..] else {
+        let [checksum, dimensions, count, entry, ref widths @ ..] = numbers[..] else {
             return Err(head.damaged("it says nothing of its graph"));
         };
         if (checksum, dimensions, count) != (rows.checksum() as usize, rows.dimensions(), rows.count()) {
             return Err(head.damaged("it is the graph of other vectors"));
         }
-        if entry >= count || layers != widths.len() || !(1..=MOST_LAYERS).contains(&layers) {
+        if entry >= count || !(1..=MOST_LAYERS).contains(&widths.len()) {
             return Err(head.damaged("its graph makes no sense"));
         }
         let layers = widths.iter().enumerate().map(|(at, width)| Layer::open(file, at, *width, count));
-        Ok(GraphFile { count, entry: entry as u32, layers: layers.collect::<Result<_, _>>()? })
+        let layers = layers.collect::<Result<_, _>>()?;
+        Ok(GraphFile { count, entry: entry as u32, layers, strays: file.section("strays")? })
     }
 
     pub(super) fn entry(&self) -> u32 {
@@ -120,6 +135,14 @@ impl GraphFile {
 
     pub(super) fn layers(&self) -> usize {
         self.layers.len()
+    }
+
+    pub(super) fn set_strays(&mut self, strays: &[u32]) {
+        self.strays = section_of(strays);
+    }
+
+    pub(super) fn strays(&self) -> Result<Neighbours<'_>, FileError> {
+        Ok(Neighbours { links: &self.strays, bytes: self.strays.all()?, count: self.count })
     }
 
     /// The neighbours of a row in a layer; none if it is not in it.

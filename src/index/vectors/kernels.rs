@@ -164,17 +164,26 @@ mod vnni {
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
     pub fn dot_codes(row: &[u8], query: &[u8]) -> i32 {
         let ((rows, row_rest), (queries, query_rest)) = (row.as_chunks::<64>(), query.as_chunks::<64>());
-        // Flipping the sign bit of a code takes `ZERO` from it.
-        let flip = _mm512_set1_epi8(ZERO as i8);
-        let mut sums = [_mm512_setzero_si512(); 2];
-        for (at, (row, query)) in rows.iter().zip(queries).enumerate() {
-            // SAFETY: 64 bytes of arrays of 64.
-            let (row, query) =
-                unsafe { (_mm512_loadu_si512(row.as_ptr().cast()), _mm512_loadu_si512(query.as_ptr().cast())) };
-            sums[at % 2] = _mm512_dpbusd_epi32(sums[at % 2], row, _mm512_xor_si512(query, flip));
+        let ((row_pairs, last_row), (query_pairs, last_query)) = (rows.as_chunks::<2>(), queries.as_chunks::<2>());
+        // Two sums, so that a product need not wait for the one before it.
+        let (mut even, mut odd) = (_mm512_setzero_si512(), _mm512_setzero_si512());
+        for (row, query) in row_pairs.iter().zip(query_pairs) {
+            even = add_products(even, &row[0], &query[0]);
+            odd = add_products(odd, &row[1], &query[1]);
         }
-        let sum = _mm512_reduce_add_epi32(_mm512_add_epi32(sums[0], sums[1]));
-        sum + portable::dot_codes(row_rest, query_rest)
+        for (row, query) in last_row.iter().zip(last_query) {
+            even = add_products(even, row, query);
+        }
+        _mm512_reduce_add_epi32(_mm512_add_epi32(even, odd)) + portable::dot_codes(row_rest, query_rest)
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+    fn add_products(sum: __m512i, row: &[u8; 64], query: &[u8; 64]) -> __m512i {
+        // SAFETY: 64 bytes of arrays of 64.
+        let (row, query) =
+            unsafe { (_mm512_loadu_si512(row.as_ptr().cast()), _mm512_loadu_si512(query.as_ptr().cast())) };
+        // Flipping the sign bit of a code takes `ZERO` from it.
+        _mm512_dpbusd_epi32(sum, row, _mm512_xor_si512(query, _mm512_set1_epi8(ZERO as i8)))
     }
 
     #[target_feature(enable = "avx512f")]

@@ -37,8 +37,13 @@ pub trait VectorIndex {
     fn search(&self, query: &[f32], k: usize, accept: Accept) -> Result<Vec<(u32, f32)>, VectorError>;
 }
 
-/// With so many values (rows times dimensions) in a segment a graph pays: `cargo bench --bench search`.
-pub const GRAPH_FROM: usize = 1 << 26;
+/// Whether rows are so many that a graph is worth its building: for fewer, a scan takes but a few milliseconds, finds everything, and
+/// costs nothing to keep. (`cargo bench --bench search`)
+pub fn is_worth_a_graph(rows: usize, dimensions: usize) -> bool {
+    rows.saturating_mul(dimensions) > WORTH_A_GRAPH
+}
+
+const WORTH_A_GRAPH: usize = 1 << 26;
 
 /// Which candidates may be found. It is asked for every candidate, and by several threads.
 pub type Accept<'a> = &'a (dyn Fn(u32) -> bool + Sync);

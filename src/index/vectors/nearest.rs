@@ -30,6 +30,8 @@ impl Eq for Score {}
 /// The `wanted` best candidates, each by its best row.
 pub(super) struct Nearest {
     wanted: usize,
+    /// A row's score of less than this changes nothing.
+    bound: f32,
     scores: HashMap<u32, Score>,
     /// Worst first; of equal ones the largest number.
     order: BTreeSet<(Score, std::cmp::Reverse<u32>)>,
@@ -37,13 +39,13 @@ pub(super) struct Nearest {
 
 impl Nearest {
     pub fn new(wanted: usize) -> Self {
-        Nearest { wanted, scores: HashMap::new(), order: BTreeSet::new() }
+        let bound = if wanted == 0 { f32::INFINITY } else { f32::NEG_INFINITY };
+        Nearest { wanted, bound, scores: HashMap::new(), order: BTreeSet::new() }
     }
 
     /// A row's score of less than this changes nothing.
     pub fn bound(&self) -> f32 {
-        let worst = self.order.first().filter(|_| self.order.len() >= self.wanted);
-        worst.map_or(f32::NEG_INFINITY, |it| it.0.0)
+        self.bound
     }
 
     /// The best score of a candidate that is among the best.
@@ -51,11 +53,18 @@ impl Nearest {
         self.scores.get(&candidate).map(|it| it.0)
     }
 
+    #[inline]
     pub fn offer(&mut self, candidate: u32, score: f32) {
-        if self.wanted == 0 || score < self.bound() {
+        // Nearly all rows end here, and what is no number does.
+        if score >= self.bound {
+            self.take(candidate, Score(score));
+        }
+    }
+
+    fn take(&mut self, candidate: u32, score: Score) {
+        if self.wanted == 0 {
             return;
         }
-        let score = Score(score);
         if let Some(old) = self.scores.get(&candidate).copied() {
             if old >= score {
                 return;
@@ -68,6 +77,9 @@ impl Nearest {
             && let Some((_, dropped)) = self.order.pop_first()
         {
             self.scores.remove(&dropped.0);
+        }
+        if let Some((worst, _)) = self.order.first().filter(|_| self.order.len() == self.wanted) {
+            self.bound = worst.0;
         }
     }
 
@@ -107,11 +119,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_upsets_nothing() {
-        let mut nearest = Nearest::new(1);
-        for (candidate, score) in [(1, f32::NAN), (2, 0.5), (1, 0.2), (3, -f32::NAN)] {
-            nearest.offer(candidate, score);
-        }
-        assert_eq!(nearest.into_sorted().len(), 1);
+    fn what_is_no_number_is_not_found() {
+        check(1, &[(1, f32::NAN), (2, 0.5), (1, 0.2), (3, -f32::NAN)], &[(2, 0.5)]);
+        check(0, &[(1, f32::INFINITY)], &[]);
     }
 }

@@ -27,7 +27,7 @@ use survey::{Base, Surveyed};
 
 pub use survey::{Changes, rules, target};
 
-use crate::index::vectors::{GRAPH_FORMAT, GRAPH_FROM, VectorError, build_graph};
+use crate::index::vectors::{GRAPH_FORMAT, VectorError, build_graph, is_worth_a_graph};
 use crate::index::view::{self, View};
 
 /// What is indexed, with what, and who hears of it.
@@ -324,11 +324,13 @@ impl Run<'_> {
         let largest = live.iter().max_by_key(|it| it.1).map(|it| *it.0);
         let is_many = live.len() >= MOST_PARTS;
         let mut is_kept = |(part, live): (&u32, &usize)| {
-            let is_worn = 2 * live < self.base.segments[*part as usize].files.len() || (is_many && Some(*part) != largest);
+            let is_worn =
+                2 * live < self.base.segments[*part as usize].files.len() || (is_many && Some(*part) != largest);
             (!is_worn && self.is_complete(*part as usize)).then_some(*part)
         };
         let kept: BTreeSet<u32> = live.iter().filter_map(&mut is_kept).collect();
-        let (moved, rows) = std::mem::take(&mut surveyed.rows).into_iter().partition(|(_, row)| !kept.contains(&row.part));
+        let (moved, rows) =
+            std::mem::take(&mut surveyed.rows).into_iter().partition(|(_, row)| !kept.contains(&row.part));
         surveyed.rows = rows;
         moved
     }
@@ -343,7 +345,8 @@ impl Run<'_> {
         let part = &self.base.parts[part];
         let Some(named) = &part.vectors else { return false };
         let sound = |named: &Named, format| self.directory.open(named, format).and_then(|it| it.check_all()).is_ok();
-        let is_sound = sound(named, embeddings::FORMAT) && part.graphs.iter().flatten().all(|it| sound(it, GRAPH_FORMAT));
+        let is_sound =
+            sound(named, embeddings::FORMAT) && part.graphs.iter().flatten().all(|it| sound(it, GRAPH_FORMAT));
         match self.base.opened.vectors(self.directory, part) {
             Ok(Some(vectors)) => is_sound && vectors.model == self.model && vectors.is_complete(),
             Ok(None) | Err(_) => false,
@@ -373,7 +376,7 @@ impl Run<'_> {
         let candidates = self.base.opened.segment(self.directory, part)?.candidates() as u32;
         let Some(vectors) = self.base.opened.vectors(self.directory, part)? else { return Ok(None) };
         let rows = vectors.rows(level, &(0..candidates).collect::<Vec<_>>())?;
-        if rows.count() * rows.dimensions() < GRAPH_FROM {
+        if !is_worth_a_graph(rows.count(), rows.dimensions()) {
             return Ok(None);
         }
         let observer = self.job.observer;

@@ -366,8 +366,8 @@ fn no_damage_gives_a_wrong_answer() {
     for number in 0..files().len() {
         for damage in [
             |bytes: &mut Vec<u8>| bytes.truncate(bytes.len() / 2),
-            |bytes| bytes.clear(),
-            |bytes| {
+            |bytes: &mut Vec<u8>| bytes.clear(),
+            |bytes: &mut Vec<u8>| {
                 let middle = bytes.len() / 2;
                 bytes[middle] ^= 4;
             },
