@@ -4,11 +4,13 @@
 //! crates, so that everyone who builds this has the same. Figures are medians of nine runs (one for the encoder); `grep` over the
 //! same files for the issue's rarest words is what one would do instead. The machine should be idle.
 
-use std::path::{Path, PathBuf};
+mod sources;
+
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use sightline::config;
 use sightline::encoder::{self, Encoder};
 use sightline::index::lexical::LexicalIndex;
@@ -22,12 +24,12 @@ const RUNS: usize = 9;
 
 fn main() -> anyhow::Result<()> {
     println!("question   how long does a first question take on an unseen repository?");
-    println!("machine    {}, {} threads", processor(), rayon::current_num_threads());
+    println!("machine    {}, {} threads", sources::processor(), rayon::current_num_threads());
     let settings = config::load(None)?;
-    let sources = dependency_sources()?;
+    let sources = sources::dependency_sources(10)?;
     let issue = issue()?;
 
-    let large = copy(&sources, 1000)?;
+    let large = sources::copy(&sources, 1000)?;
     let options = snapshot::Options { max_file_bytes: settings.snapshot.max_file_bytes };
     let read = || snapshot::read(large.path(), None, &options, &|_, _| ());
     let snapshot = read()?;
@@ -46,7 +48,7 @@ fn main() -> anyhow::Result<()> {
     }
     println!("{:>8.0} ms  grep for three words of the issue", milliseconds(median(|| grep(large.path()))?));
 
-    let small = copy(&sources, 200)?;
+    let small = sources::copy(&sources, 200)?;
     let start = Instant::now();
     let snapshot = snapshot::read(small.path(), None, &options, &|_, _| ())?;
     let encoder = encoder::bundled()?;
@@ -82,55 +84,6 @@ fn issue() -> anyhow::Result<IssueReport> {
     Ok(IssueReport { title: title.to_owned(), body: body.to_owned(), images: Vec::new() })
 }
 
-/// Source files of the crates that this one is built from, the same number of each crate first, in the order of their names.
-fn dependency_sources() -> anyhow::Result<Vec<PathBuf>> {
-    let output = Command::new("cargo")
-        .args(["metadata", "--format-version", "1", "--offline", "--manifest-path"])
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"))
-        .output()?;
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).context("cargo metadata")?;
-    let packages = metadata["packages"].as_array().context("packages")?;
-    let mut sources = Vec::new();
-    for package in packages.iter().filter(|it| it["source"].is_string()) {
-        let manifest = Path::new(package["manifest_path"].as_str().context("a path")?);
-        let mut found = rust_files(&manifest.with_file_name("src"))?;
-        found.sort();
-        sources.extend(found.into_iter().take(FILES_OF_A_CRATE));
-    }
-    Ok(sources)
-}
-
-const FILES_OF_A_CRATE: usize = 10;
-
-fn rust_files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let (mut folders, mut files) = (vec![folder.to_path_buf()], Vec::new());
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).into_iter().flatten() {
-            let path = entry?.path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|it| it == "rs" || it == "c") {
-                files.push(path);
-            }
-        }
-    }
-    Ok(files)
-}
-
-fn copy(sources: &[PathBuf], count: usize) -> anyhow::Result<tempfile::TempDir> {
-    if sources.len() < count {
-        bail!("only {} source files among the dependencies", sources.len());
-    }
-    let folder = tempfile::tempdir()?;
-    for (at, source) in sources.iter().take(count).enumerate() {
-        let parent = folder.path().join(format!("crate{}", at / FILES_OF_A_CRATE));
-        std::fs::create_dir_all(&parent)?;
-        let name = source.file_name().context("a file name")?.to_string_lossy().into_owned();
-        std::fs::copy(source, parent.join(format!("{at}_{name}")))?;
-    }
-    Ok(folder)
-}
-
 fn grep(folder: &Path) -> anyhow::Result<()> {
     Command::new("grep").args(["-rniE", "magic|notebook|candidates"]).arg(folder).output().context("grep")?;
     Ok(())
@@ -149,11 +102,4 @@ fn median<E: Into<anyhow::Error>>(mut run: impl FnMut() -> Result<(), E>) -> any
     }
     times.sort();
     Ok(times[RUNS / 2])
-}
-
-/// The processor's name where the system tells it.
-fn processor() -> String {
-    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let name = text.lines().find_map(|it| it.strip_prefix("model name")).unwrap_or("unknown processor");
-    name.trim_start_matches([' ', '\t', ':']).to_owned()
 }
