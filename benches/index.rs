@@ -63,7 +63,12 @@ fn large(folder: &tempfile::TempDir, encoder: &Random) -> anyhow::Result<()> {
     updates(folder.path(), run)?;
     let bytes = DataDirectory::new(data.path()).repository(&folder.path().canonicalize()?).bytes();
     println!("{:>8.0} MB  on disk, and {:.0} in the store", bytes as f64 / 1e6, store.stats()?.file_bytes as f64 / 1e6);
-    for arguments in [&["--retriever", "hybrid"][..], &["--retriever", "dense"], &["--retriever", "dense", "--exact"], &["--retriever", "bm25"]] {
+    for arguments in [
+        &["--retriever", "hybrid"][..],
+        &["--retriever", "dense"],
+        &["--retriever", "dense", "--exact"],
+        &["--retriever", "bm25"],
+    ] {
         questions(folder.path(), data.path(), arguments)?;
     }
     Ok(())
@@ -87,7 +92,10 @@ fn updates(folder: &Path, run: impl Fn() -> anyhow::Result<Report>) -> anyhow::R
         times.push(report.time);
     }
     times.sort();
-    println!("{:>8.0} ms  update after a change of one file, {embedded} windows embedded (median of 5)", milliseconds(times[2]));
+    println!(
+        "{:>8.0} ms  update after a change of one file, {embedded} windows embedded (median of 5)",
+        milliseconds(times[2])
+    );
     run()?;
     let mut times: Vec<Duration> = (0..5).map(|_| Ok(run()?.time)).collect::<anyhow::Result<_>>()?;
     times.sort();
@@ -173,9 +181,10 @@ impl Encoder for Random {
 
 /// A direction that depends on the tokens alone.
 fn random(window: &Window, dimensions: usize) -> Vec<f32> {
-    let mut state = window.tokens.iter().fold(0x9e37_79b9_7f4a_7c15_u64, |hash, token| {
-        (hash ^ u64::from(*token)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let mut state = window
+        .tokens
+        .iter()
+        .fold(0x9e37_79b9_7f4a_7c15_u64, |hash, token| (hash ^ u64::from(*token)).wrapping_mul(0x0100_0000_01b3));
     let mut next = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 40) as f32 / (1 << 24) as f32 - 0.5

@@ -301,7 +301,7 @@ impl Layout {
             sections.push((name, start..end));
         }
         let blocks: Vec<u32> = rest.chunks_exact(4).map(|it| u32_at(it, 0)).collect();
-        let is_whole = rest.len() % 4 == 0 && blocks.len() == payload.div_ceil(BLOCK);
+        let is_whole = rest.len().is_multiple_of(4) && blocks.len() == payload.div_ceil(BLOCK);
         let ends_with_it = sections.last().map_or(0, |it| it.1.end) == payload;
         (is_whole && ends_with_it).then_some(Layout { sections, blocks })
     }

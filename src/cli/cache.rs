@@ -17,7 +17,7 @@ pub struct Arguments {
     #[command(subcommand)]
     action: Option<Action>,
     /// Print JSON.
-    #[arg(long)]
+    #[arg(long, global = true)]
     json: bool,
 }
 

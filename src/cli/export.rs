@@ -5,13 +5,12 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use anyhow::anyhow;
-use half::f16;
 use safetensors::Dtype;
 use safetensors::tensor::TensorView;
 
 use super::{Failure, json};
 use crate::fsio;
-use crate::index::view::{Vectors, View};
+use crate::index::view::{Vectors, View, ViewedWindow};
 use crate::types::Candidate;
 
 /// The form of the file, by the end of its name.
@@ -48,11 +47,7 @@ pub fn write(view: &View, path: &Path, format: Format) -> anyhow::Result<()> {
         .map_err(|error| anyhow!("`{}` can't be written: {error}; name a file in a folder with room", path.display()))
 }
 
-fn windows(
-    vectors: &Vectors,
-    at: usize,
-    candidate: &Candidate,
-) -> io::Result<Vec<(std::ops::Range<u32>, Option<Vec<f16>>)>> {
+fn windows(vectors: &Vectors, at: usize, candidate: &Candidate) -> io::Result<Vec<ViewedWindow>> {
     vectors.windows(candidate.level, at).map_err(io::Error::other)
 }
 

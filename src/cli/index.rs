@@ -53,7 +53,9 @@ impl Observer for Shown {
         let (verb, unit) = match phase {
             Phase::Reading => ("reading", "files"),
             Phase::Cutting => ("cutting", "candidates"),
-            Phase::Embedding => ("embedding", "windows"),
+            Phase::Embedding { known } => {
+                return self.0.at("embedding", &format!("windows ({known} known)"), done, total);
+            }
             Phase::Linking => ("linking", "vectors"),
         };
         self.0.at(verb, unit, done, total);
@@ -274,7 +276,10 @@ fn summary(id: &str, report: &Report) -> Vec<String> {
     let ingest::Embedding { embedded, cached, .. } = report.embedding;
     let embedding = report.embedding_time.as_secs_f32();
     let rate = match embedded > 0 && embedding > 0.0 {
-        true => format!(", {:.0} windows/s", embedded as f32 / embedding),
+        true => {
+            let candidates = report.candidates as f32 * embedded as f32 / (embedded + cached) as f32;
+            format!(", {:.0} windows/s, {:.0} candidates/s", embedded as f32 / embedding, candidates / embedding)
+        }
         false => String::new(),
     };
     let Changes { added, changed, removed } = &report.changes;

@@ -204,6 +204,9 @@ impl Outcome<'_> {
         } else if self.answer.files.is_empty() && self.answer.functions.is_empty() {
             terminal::warning("no word of the issue stands in the repository; --retriever dense compares meanings");
         }
+        if let Some(lack) = self.loaded.and_then(|it| self.searched.lack(&it.model)) {
+            terminal::warning(&lack);
+        }
         if let Some(reason) = &self.answer.embedded.unkept {
             terminal::warning(&format!("vectors are not kept: {reason}"));
         }

@@ -16,7 +16,7 @@ const REDRAWS: u8 = 10;
 
 impl Bar {
     /// A bar labelled with what is done to what ("reading", "files").
-    pub fn new(verb: &'static str, unit: &'static str) -> Self {
+    pub fn new(verb: &str, unit: &str) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(REDRAWS));
         let template = format!("{verb:>10} [{{bar:30}}] {{human_pos}}/{{human_len}} {unit}  {{per_sec}}  {{eta}} left");
         if let Ok(style) = ProgressStyle::with_template(&template) {
@@ -39,7 +39,7 @@ pub struct Phases(Mutex<Option<(&'static str, Bar)>>);
 
 impl Phases {
     /// Shows how far a phase is; another one takes its place.
-    pub fn at(&self, verb: &'static str, unit: &'static str, done: usize, total: usize) {
+    pub fn at(&self, verb: &'static str, unit: &str, done: usize, total: usize) {
         let mut shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &*shown {
             Some((before, bar)) if *before == verb => bar.at(done, total),

@@ -8,7 +8,7 @@ use super::{Failure, index, place, read_repository, status, terminal};
 use crate::config::{Refresh, Settings};
 use crate::index::directory::{DataDirectory, IndexError};
 use crate::index::lexical::LexicalIndex;
-use crate::index::store::EmbeddingStore;
+use crate::index::store::{EmbeddingStore, ModelKey};
 use crate::index::view::View;
 use crate::retriever::Corpus;
 use crate::retriever::ingest::{self, Changes, Found, Indexed, IngestError, Job};
@@ -59,6 +59,26 @@ impl Searched {
 
     pub fn is_indexed(&self) -> bool {
         matches!(self.held, Held::Index(_))
+    }
+
+    /// What the index lacks for an encoder, if it lacks anything.
+    pub fn lack(&self, model: &ModelKey) -> Option<String> {
+        let Held::Index(view) = &self.held else { return None };
+        let counts = view.build.manifest.counts;
+        match &view.build.manifest.model {
+            Some(own) if own != model => Some(format!(
+                "the index has vectors of {}, so what was compared had to be embedded; `sightline index` with that model prevents it",
+                own.id
+            )),
+            _ if !counts.is_complete() => {
+                let missing = counts.windows - counts.vectors;
+                Some(format!(
+                    "{missing} of the index's {} windows have no vector; `sightline index` tries them again",
+                    counts.windows
+                ))
+            }
+            _ => None,
+        }
     }
 
     pub fn commit(&self) -> Option<&str> {

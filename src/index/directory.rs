@@ -107,6 +107,9 @@ pub struct SourceRecord {
     pub failure: Option<String>,
 }
 
+/// What a build says of itself, or why it can't be read.
+pub type Read = Result<Manifest, FileError>;
+
 /// The builds that count, by their target.
 type Current = BTreeMap<String, String>;
 
@@ -190,7 +193,7 @@ impl RepositoryDirectory {
     ///
     /// # Errors
     /// When it can't be told which builds there are.
-    pub fn manifests(&self) -> Result<Vec<(String, Result<Manifest, FileError>)>, IndexError> {
+    pub fn manifests(&self) -> Result<Vec<(String, Read)>, IndexError> {
         let read =
             |(target, name): (String, String)| (target, Build::read_manifest(&build::path_of_build(&self.path, &name)));
         Ok(self.current()?.into_iter().map(read).collect())

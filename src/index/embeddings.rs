@@ -51,15 +51,14 @@ struct Header {
     checksums: [u32; 2],
 }
 
+/// The windows of a level with the vector of each that has one.
+pub type Windows<'a> = (&'a [WindowRecord], &'a [Option<Vec<f16>>]);
+
 /// Writes windows, ordered by candidate, with their vectors: `[level][window]`.
 ///
 /// # Errors
 /// When a vector is not of the model's dimensions, or the file can't be written; there is no file then.
-pub fn write(
-    path: &Path,
-    model: &ModelKey,
-    levels: [(&[WindowRecord], &[Option<Vec<f16>>]); 2],
-) -> Result<(), EmbeddingsError> {
+pub fn write(path: &Path, model: &ModelKey, levels: [Windows; 2]) -> Result<(), EmbeddingsError> {
     let mut encoded = Vec::new();
     for (_, vectors) in levels {
         let mut encoder = RowsEncoder::new(model.dimensions)?;

@@ -221,12 +221,15 @@ impl Vectors {
     }
 }
 
+/// Bytes of a candidate's body, and their vector if they have one.
+pub type ViewedWindow = (Range<u32>, Option<Vec<f16>>);
+
 impl Vectors {
     /// The windows of a candidate, each with its vector if it has one.
     ///
     /// # Errors
     /// When a file is damaged.
-    pub fn windows(&self, level: Level, at: usize) -> Result<Vec<(Range<u32>, Option<Vec<f16>>)>, FileError> {
+    pub fn windows(&self, level: Level, at: usize) -> Result<Vec<ViewedWindow>, FileError> {
         let (part, local) = self.homes[at];
         let Some(vectors) = &self.parts[part as usize] else { return Ok(Vec::new()) };
         let windows = vectors.windows_of(level, local..local + 1)?.into_iter();

@@ -349,7 +349,7 @@ fn check_index_before(place: &Place, repository: &Repository, is_there: bool) {
     assert!(builds.len() <= 1 && (!is_there || builds.len() == 1), "{status:#}");
     for build in builds {
         assert_eq!((&build["status"], &build["files"], &build["vectors"]), (&"ready".into(), &120.into(), &240.into()));
-        let (answer, _) = place.ask(&repository.root, &["--refresh=never"]);
+        let (answer, _) = place.ask(&repository.root, &["--refresh=never", "--retriever", "dense"]);
         assert_eq!((&answer["index"]["indexed"], answer["files"].as_array().unwrap().len()), (&true.into(), 10));
     }
 }

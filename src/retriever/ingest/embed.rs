@@ -160,7 +160,9 @@ impl<'a> Embedder<'a> {
                 return Err(IngestError::Stopped { embedded: result.embedded, missing: missing.len() });
             }
             let before = result.embedded + result.failed;
-            let progress = |done: usize, _| self.job.observer.at(Phase::Embedding, before + done, missing.len());
+            let progress = |done: usize, _| {
+                self.job.observer.at(Phase::Embedding { known: self.cached }, before + done, missing.len())
+            };
             let windows: Vec<&Window> = batch.iter().map(|it| &it.1).collect();
             match self.job.encoder.embed(&windows, &progress) {
                 Ok(vectors) => {

@@ -56,8 +56,8 @@ pub enum Phase {
     Reading,
     /// Candidates are cut into windows.
     Cutting,
-    /// Windows are embedded.
-    Embedding,
+    /// Windows are embedded; of the others so many were known.
+    Embedding { known: usize },
     /// A graph of neighbours is built over many vectors.
     Linking,
 }
@@ -66,7 +66,7 @@ pub enum Phase {
 #[derive(Debug, Clone)]
 pub struct Report {
     pub target: Target,
-    /// Whether there is a new build: not if nothing has changed.
+    /// Whether there was anything to do: not if nothing has changed.
     pub is_new: bool,
     pub changes: Changes,
     pub counts: Counts,
@@ -157,9 +157,12 @@ fn run(job: &Job, directory: &RepositoryDirectory, lock: &Lock) -> Result<Report
         embedding_time: Duration::ZERO,
         candidates: 0,
     };
-    let is_new = !(surveyed.is_unchanged && run.has_all_vectors(&surveyed));
+    let is_whole = run.has_all_vectors(&surveyed);
+    let is_new = before.is_none() || !surveyed.changes.is_empty() || !is_whole;
+    // What has only been touched is noted, so that it need not be looked at again.
+    let is_served = surveyed.is_unchanged && is_whole;
     let (changes, read) = (surveyed.changes.clone(), surveyed.read);
-    let build = match before.filter(|_| !is_new) {
+    let build = match before.filter(|_| is_served) {
         Some(build) => build.clone(),
         None => {
             let made = run.build(
@@ -282,7 +285,7 @@ impl Run<'_> {
         manifest: Manifest,
     ) -> Result<Build, IngestError> {
         self.candidates = surveyed.fresh.iter().map(|it| it.0.candidates().len()).sum();
-        let moved = self.to_move(&mut surveyed);
+        let moved = self.take_moved(&mut surveyed);
         let mut rows: Vec<(Arc<str>, Row)> = std::mem::take(&mut surveyed.rows);
         let mut parts: Vec<Part> = self.base.parts.clone();
         let stamps: Vec<_> = surveyed.fresh.iter().map(|it| it.1).collect();
@@ -316,7 +319,7 @@ impl Run<'_> {
 
     /// Takes the rows out whose files are to be written again, with those that are new: of parts without all vectors of the model, of
     /// parts of which most is gone, and of all but the largest when there are many.
-    fn to_move(&mut self, surveyed: &mut Surveyed) -> Vec<(Arc<str>, Row)> {
+    fn take_moved(&mut self, surveyed: &mut Surveyed) -> Vec<(Arc<str>, Row)> {
         let mut live: BTreeMap<u32, usize> = BTreeMap::new();
         for (_, row) in &surveyed.rows {
             *live.entry(row.part).or_default() += 1;
