@@ -379,7 +379,7 @@ mod tests {
         let clock = std::time::Instant::now();
         let rewritten = rewrite(&text);
         let seconds = clock.elapsed().as_secs();
-        assert!(seconds < 10, "{start}{pattern}: {seconds} s");
+        assert!(seconds < 60, "{start}{pattern}: {seconds} s");
         assert!(rewritten.is_none_or(|it| it.len() == text.len()), "{start}{pattern}");
     }
 

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 
 use super::VectorError;
 use super::codes::excess;
-use super::graph::finds;
+use super::graph::found_instead;
 use super::graph_file::{LayerLinks, Links};
 use super::kernels::Kernels;
 use super::rows::Rows;
@@ -19,6 +19,8 @@ use crate::fsio::u32_at;
 
 /// Neighbours of a row in the upper layers; twice as many in layer 0.
 const NEIGHBOURS: usize = 16;
+/// Links of a row in layer 0 that are kept free for rows that would not be found.
+const SPARE: usize = 8;
 /// How many of the nearest rows are looked at to choose a row's neighbours from.
 const BREADTH: usize = 100;
 const MOST_LAYERS: usize = 16;
@@ -28,8 +30,8 @@ const BATCH: usize = 512;
 /// Whether to end the work.
 pub type Stop<'a> = &'a (dyn Fn() -> bool + Sync);
 
-/// Builds the graph of rows, deleted ones too, by all threads. `None` when it was stopped, or there are no rows. It takes about 2 KiB a row beside the
-/// codes. Neighbours vary a little from run to run, as threads race.
+/// Builds the graph of rows, deleted ones too, by all threads. `None` when it was stopped, or there are no rows. It takes three to
+/// four KiB a row beside the codes. Neighbours vary a little from run to run, as threads race.
 ///
 /// # Errors
 /// When a file is damaged.
@@ -49,30 +51,51 @@ pub fn build_graph(rows: &Rows, stop: Stop) -> Result<Option<Links>, VectorError
     }
     let mut links = read_out(&graph, rows);
     drop(graph);
-    Ok(add_strays(&mut links, rows, stop)?.then_some(links))
+    Ok(complete(&mut links, rows, stop)?.then_some(links))
 }
 
-/// Searches for every row by its own vector and adds those that are not found to the strays. The crate keeps the nearest neighbours
-/// of a row only, so a crowd of rows that are nearly the same, more than a row has neighbours, has no links to others in the end,
-/// and code has crowds: licence headers, generated files, copies. One stray makes the whole crowd found.
-fn add_strays(links: &mut Links, rows: &Rows, stop: Stop) -> Result<bool, VectorError> {
+/// Searches for every row by its own vector, and makes those found that are not.
+///
+/// The crate keeps the nearest neighbours of a row only. So a crowd of rows that are nearly the same, more than a row has
+/// neighbours, has no links to others in the end, and rows at its edge have none that lead to them. Code has crowds: licence
+/// headers, generated files, copies. A row that is missed is linked to from a row of its crowd, or, if the search did not come to
+/// its crowd, becomes a stray.
+fn complete(links: &mut Links, rows: &Rows, stop: Stop) -> Result<bool, VectorError> {
     let mut graph = links.held();
     for batch in order(rows.count()).chunks(BATCH) {
         if stop() {
             return Ok(false);
         }
-        let missed: Vec<bool> =
-            batch.par_iter().map(|&row| Ok(!finds(rows, &graph, row as u32)?)).collect::<Result<_, VectorError>>()?;
-        let missed = batch.iter().zip(missed).filter_map(|(&row, missed)| missed.then_some(row as u32));
-        // One by one: most of a batch's are of the same crowd.
-        for row in missed {
-            if !finds(rows, &graph, row)? {
-                links.strays.push(row);
-                graph.set_strays(&links.strays);
+        let check = |&row: &usize| found_instead(rows, &graph, row as u32);
+        let instead: Vec<_> = batch.par_iter().map(check).collect::<Result<_, _>>()?;
+        let missed: Vec<u32> =
+            batch.iter().zip(instead).filter_map(|(&row, instead)| instead.map(|_| row as u32)).collect();
+        // One by one: most of a batch's are of the same crowd, and one stray is enough for it.
+        for &row in &missed {
+            match found_instead(rows, &graph, row)? {
+                Some(crowd) if crowd.is_empty() => {
+                    links.strays.push(row);
+                    graph.set_strays(&links.strays);
+                }
+                Some(crowd) => link_from(&mut links.layers[0], &crowd, row),
+                None => {}
             }
+        }
+        if !missed.is_empty() {
+            graph = links.held();
         }
     }
     Ok(true)
+}
+
+/// Links to a row from the first of a crowd that has a link free. If none has, the crowd has more copies of the row than any search
+/// wants.
+fn link_from(links: &mut LayerLinks, crowd: &[u32], row: u32) {
+    for &member in crowd {
+        if links.add(member as usize, row) {
+            return;
+        }
+    }
 }
 
 /// All rows, far from their order: rows beside each other are often alike, and what is put in at the same time is not found as
@@ -143,13 +166,13 @@ fn read_out(graph: &Hnsw<u32, CodeDistance>, rows: &Rows) -> Links {
 
 fn layer_links(layer: usize, members: &[&Point<u32>]) -> LayerLinks {
     let (rows, width) = match layer {
-        0 => (Vec::new(), 2 * NEIGHBOURS),
+        0 => (Vec::new(), 2 * NEIGHBOURS + SPARE),
         _ => (members.iter().map(|it| it.get_origin_id() as u32).collect(), NEIGHBOURS),
     };
     let mut links = LayerLinks::new(rows, members.len(), width);
     for (place, member) in members.iter().enumerate() {
         let neighbours = &member.get_neighborhood_id()[layer];
-        for (link, neighbour) in links.list_mut(place).iter_mut().zip(neighbours) {
+        for (link, neighbour) in links.list_mut(place).iter_mut().zip(neighbours.iter().take(2 * NEIGHBOURS)) {
             *link = neighbour.get_origin_id() as u32;
         }
     }

@@ -48,6 +48,12 @@ impl LayerLinks {
     pub fn list_mut(&mut self, place: usize) -> &mut [u32] {
         &mut self.links[place * self.width..(place + 1) * self.width]
     }
+
+    /// Adds a neighbour to the list at a place. False when it is full.
+    pub fn add(&mut self, place: usize, row: u32) -> bool {
+        let free = self.list_mut(place).iter_mut().find(|it| **it == NONE);
+        free.map(|link| *link = row).is_some()
+    }
 }
 
 impl Links {
@@ -141,6 +147,17 @@ impl GraphFile {
         self.strays = section_of(strays);
     }
 
+    /// How many rows an upper layer has.
+    pub(super) fn rows_of(&self, layer: usize) -> usize {
+        self.layers[layer].rows.len() / 4
+    }
+
+    /// The rows of an upper layer.
+    pub(super) fn rows(&self, layer: usize) -> Result<Neighbours<'_>, FileError> {
+        let rows = &self.layers[layer].rows;
+        Ok(Neighbours { links: rows, bytes: rows.all()?, count: self.count })
+    }
+
     pub(super) fn strays(&self) -> Result<Neighbours<'_>, FileError> {
         Ok(Neighbours { links: &self.strays, bytes: self.strays.all()?, count: self.count })
     }
@@ -199,7 +216,7 @@ impl Iterator for Neighbours<'_> {
         match u32::from_le_bytes(*first) {
             NONE => None,
             row if (row as usize) < self.count => Some(Ok(row)),
-            _ => Some(Err(self.links.damaged("a list of neighbours names a row that is not there"))),
+            _ => Some(Err(self.links.damaged("a list of rows names one that is not there"))),
         }
     }
 }

@@ -37,8 +37,9 @@ pub trait VectorIndex {
     fn search(&self, query: &[f32], k: usize, accept: Accept) -> Result<Vec<(u32, f32)>, VectorError>;
 }
 
-/// Whether rows are so many that a graph is worth its building: for fewer, a scan takes but a few milliseconds, finds everything, and
-/// costs nothing to keep. (`cargo bench --bench search`)
+/// Whether rows are so many that a graph is worth its building. A search along one takes less time than a scan from some 10,000
+/// rows on, but building it takes minutes where a scan still takes milliseconds, finds everything and has nothing to keep. The
+/// limit is a scan of 64 MiB, 4 to 8 ms by two threads (`cargo bench --bench search`), less than embedding the query.
 pub fn is_worth_a_graph(rows: usize, dimensions: usize) -> bool {
     rows.saturating_mul(dimensions) > WORTH_A_GRAPH
 }
