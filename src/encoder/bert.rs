@@ -9,14 +9,11 @@
 
 use std::ops::Range;
 
-use candle_core::{DType, Device, Result, Tensor};
-use half::slice::HalfFloatSliceExt;
-use half::{bf16, f16};
-use rayon::prelude::*;
-use safetensors::{Dtype, SafeTensors};
+use candle_core::{Device, Result, Tensor};
 use serde::Deserialize;
 
-use super::kernels::{AddBias, AddNorm, BiasGelu, Norm, ScaledSoftmax};
+use super::kernels::{AddBias, AddNorm, BiasGelu, Norm, ScaledSoftmax, Widen};
+use super::tensors::{Stored, TensorFile};
 use crate::vector::{add, dot, normalise};
 
 /// The fields of a BERT `config.json` that the network depends on.
@@ -75,8 +72,8 @@ impl Config {
 
 /// The loaded network.
 pub(super) struct Bert {
-    words: Tensor,
-    positions: Vec<f32>,
+    words: Stored,
+    positions: Stored,
     /// The embedding of token type 0, the only one that a single text has.
     kind: Vec<f32>,
     norm: Norm,
@@ -96,9 +93,10 @@ struct Layer {
 }
 
 struct Linear {
-    /// (in, out)
-    weight: Tensor,
+    /// Matrices (out, in) of one input, their outputs side by side.
+    weights: Vec<Stored>,
     bias: Vec<f32>,
+    input: usize,
 }
 
 impl Bert {
@@ -106,19 +104,20 @@ impl Bert {
     ///
     /// # Errors
     /// One line that names the tensor: missing, of another shape, or not of floats.
-    pub(super) fn load(tensors: &SafeTensors, config: &Config) -> std::result::Result<Self, String> {
-        let prefix = if tensors.tensor("bert.embeddings.word_embeddings.weight").is_ok() { "bert." } else { "" };
+    pub(super) fn load(tensors: &TensorFile, config: &Config) -> std::result::Result<Self, String> {
+        let prefix =
+            if tensors.names().any(|it| it == "bert.embeddings.word_embeddings.weight") { "bert." } else { "" };
         let weights = Weights { tensors, prefix: prefix.to_owned(), epsilon: config.layer_norm_eps };
         let width = config.hidden_size;
         let beyond = format!("{prefix}encoder.layer.{}.", config.num_hidden_layers);
-        if tensors.names().iter().any(|name| name.starts_with(&beyond)) {
+        if tensors.names().any(|name| name.starts_with(&beyond)) {
             return Err(format!("it has more layers than the {} of config.json", config.num_hidden_layers));
         }
         let embeddings = weights.at("embeddings");
         let kinds = embeddings.values("token_type_embeddings.weight", &[config.type_vocab_size, width])?;
         Ok(Bert {
-            words: embeddings.table("word_embeddings.weight", &[config.vocab_size, width])?,
-            positions: embeddings.values("position_embeddings.weight", &[config.max_position_embeddings, width])?,
+            words: embeddings.stored("word_embeddings.weight", &[config.vocab_size, width])?,
+            positions: embeddings.stored("position_embeddings.weight", &[config.max_position_embeddings, width])?,
             kind: kinds.get(..width).ok_or("tensor `token_type_embeddings.weight` is empty")?.to_vec(),
             norm: embeddings.norm("LayerNorm", width)?,
             layers: (0..config.num_hidden_layers)
@@ -137,8 +136,10 @@ impl Bert {
     pub(super) fn embed(&self, sequences: &[&[u32]]) -> Result<Vec<Vec<f32>>> {
         let rows = rows(sequences);
         let mut states = self.embeddings(sequences)?;
+        let largest = self.layers.iter().flat_map(Layer::sizes).max().unwrap_or(0);
+        let room = Tensor::from_vec(vec![0f32; largest], largest, &Device::Cpu)?;
         for layer in &self.layers {
-            states = layer.forward(&states, &rows, self.heads)?;
+            states = layer.forward(&states, &Pass { rows: &rows, heads: self.heads, room: &room })?;
         }
         let states = states.flatten_all()?.to_vec1::<f32>()?;
         let vector = |rows: &Range<usize>| mean(&states[rows.start * self.width..rows.end * self.width], self.width);
@@ -150,23 +151,35 @@ impl Bert {
     }
 
     fn embeddings(&self, sequences: &[&[u32]]) -> Result<Tensor> {
-        let ids = sequences.concat();
-        let count = ids.len();
-        let words = self.words.index_select(&Tensor::from_vec(ids, count, &Device::Cpu)?, 0)?.to_dtype(DType::F32)?;
-        let mut states = words.flatten_all()?.to_vec1::<f32>()?;
+        let count: usize = sequences.iter().map(|sequence| sequence.len()).sum();
+        let mut states = vec![0.0; count * self.width];
+        let mut position = vec![0.0; self.width];
         let mut rows = states.chunks_exact_mut(self.width);
         for sequence in sequences {
-            if sequence.is_empty() || sequence.len() * self.width > self.positions.len() {
-                candle_core::bail!("a sequence of {} tokens", sequence.len());
+            if sequence.is_empty() {
+                candle_core::bail!("a sequence of no tokens");
             }
-            for (row, position) in rows.by_ref().zip(self.positions.chunks_exact(self.width)).take(sequence.len()) {
-                add(row, position);
+            for ((at, &token), row) in sequence.iter().enumerate().zip(rows.by_ref()) {
+                let Some(()) = self.words.copy_row_to(token as usize, row) else { candle_core::bail!("token {token}") };
+                if self.positions.copy_row_to(at, &mut position).is_none() {
+                    candle_core::bail!("a sequence of {} tokens", sequence.len());
+                }
+                add(row, &position);
                 add(row, &self.kind);
                 self.norm.apply(row);
             }
         }
         Tensor::from_vec(states, (count, self.width), &Device::Cpu)
     }
+}
+
+/// What the layers of a forward pass share.
+struct Pass<'a> {
+    /// The rows that each sequence takes.
+    rows: &'a [Range<usize>],
+    heads: usize,
+    /// Where the weights of the step at hand are widened to: it stays in the cache, all of them as f32 would not.
+    room: &'a Tensor,
 }
 
 impl Layer {
@@ -183,18 +196,21 @@ impl Layer {
         })
     }
 
-    fn forward(&self, states: &Tensor, rows: &[Range<usize>], heads: usize) -> Result<Tensor> {
-        let qkv = self.qkv.product(states)?;
+    /// Values in the weights of each step.
+    fn sizes(&self) -> [usize; 4] {
+        [&self.qkv, &self.attended, &self.inner, &self.outer].map(Linear::size)
+    }
+
+    fn forward(&self, states: &Tensor, pass: &Pass) -> Result<Tensor> {
+        let qkv = self.qkv.product(states, pass.room)?;
         qkv.inplace_op1(&AddBias { bias: &self.qkv.bias })?;
-        let parts = rows
-            .iter()
-            .map(|rows| attention(&qkv.narrow(0, rows.start, rows.len())?, heads))
-            .collect::<Result<Vec<_>>>()?;
-        let attended = self.attended.product(&Tensor::cat(&parts, 0)?)?;
+        let of_sequence = |rows: &Range<usize>| attention(&qkv.narrow(0, rows.start, rows.len())?, pass.heads);
+        let parts = pass.rows.iter().map(of_sequence).collect::<Result<Vec<_>>>()?;
+        let attended = self.attended.product(&Tensor::cat(&parts, 0)?, pass.room)?;
         attended.inplace_op2(states, &AddNorm { bias: &self.attended.bias, norm: &self.attended_norm })?;
-        let inner = self.inner.product(&attended)?;
+        let inner = self.inner.product(&attended, pass.room)?;
         inner.inplace_op1(&BiasGelu { bias: &self.inner.bias })?;
-        let outer = self.outer.product(&inner)?;
+        let outer = self.outer.product(&inner, pass.room)?;
         outer.inplace_op2(&attended, &AddNorm { bias: &self.outer.bias, norm: &self.outer_norm })?;
         Ok(outer)
     }
@@ -212,8 +228,14 @@ fn attention(qkv: &Tensor, heads: usize) -> Result<Tensor> {
 }
 
 impl Linear {
-    fn product(&self, states: &Tensor) -> Result<Tensor> {
-        states.matmul(&self.weight)
+    fn size(&self) -> usize {
+        self.bias.len() * self.input
+    }
+
+    fn product(&self, states: &Tensor, room: &Tensor) -> Result<Tensor> {
+        let weight = room.narrow(0, 0, self.size())?;
+        weight.inplace_op1(&Widen { parts: &self.weights })?;
+        states.matmul(&weight.reshape((self.bias.len(), self.input))?.t()?)
     }
 }
 
@@ -245,7 +267,7 @@ fn is_unit(vector: &[f32]) -> bool {
 
 /// The tensors of a file below a prefix of their names.
 struct Weights<'a> {
-    tensors: &'a SafeTensors<'a>,
+    tensors: &'a TensorFile,
     prefix: String,
     epsilon: f32,
 }
@@ -255,36 +277,12 @@ impl Weights<'_> {
         Weights { tensors: self.tensors, prefix: format!("{}{name}.", self.prefix), epsilon: self.epsilon }
     }
 
-    fn bytes(&self, name: &str, shape: &[usize]) -> std::result::Result<(Dtype, &[u8]), String> {
-        let name = format!("{}{name}", self.prefix);
-        let view = self.tensors.tensor(&name).map_err(|_| format!("tensor `{name}` is missing"))?;
-        if view.shape() != shape {
-            return Err(format!("tensor `{name}` has shape {:?} instead of {shape:?}", view.shape()));
-        }
-        match view.dtype() {
-            kind @ (Dtype::F16 | Dtype::BF16 | Dtype::F32) => Ok((kind, view.data())),
-            other => Err(format!("tensor `{name}` holds {other:?} instead of F16, BF16 or F32")),
-        }
+    fn stored(&self, name: &str, shape: &[usize]) -> std::result::Result<Stored, String> {
+        self.tensors.get(&format!("{}{name}", self.prefix), shape)
     }
 
     fn values(&self, name: &str, shape: &[usize]) -> std::result::Result<Vec<f32>, String> {
-        let (kind, bytes) = self.bytes(name, shape)?;
-        Ok(match kind {
-            Dtype::F16 => widened(bytes, f16::from_le_bytes, HalfFloatSliceExt::convert_to_f32_slice),
-            Dtype::BF16 => widened(bytes, bf16::from_le_bytes, HalfFloatSliceExt::convert_to_f32_slice),
-            _ => bytes.as_chunks::<4>().0.iter().map(|&value| f32::from_le_bytes(value)).collect(),
-        })
-    }
-
-    /// A table to look rows up in, left in the type of the file: half of the weights are the vocabulary, and a text uses little of it.
-    fn table(&self, name: &str, shape: &[usize]) -> std::result::Result<Tensor, String> {
-        let (kind, bytes) = self.bytes(name, shape)?;
-        let kind = match kind {
-            Dtype::F16 => DType::F16,
-            Dtype::BF16 => DType::BF16,
-            _ => DType::F32,
-        };
-        Tensor::from_raw_buffer(bytes, kind, shape, &Device::Cpu).map_err(|error| error.to_string())
+        Ok(self.stored(name, shape)?.values())
     }
 
     fn norm(&self, name: &str, width: usize) -> std::result::Result<Norm, String> {
@@ -294,54 +292,14 @@ impl Weights<'_> {
 
     /// Layers of one input, their outputs side by side.
     fn linear(&self, names: &[&str], input: usize, output: usize) -> std::result::Result<Linear, String> {
-        let (mut weight, mut bias) = (Vec::new(), Vec::new());
+        let (mut weights, mut bias) = (Vec::new(), Vec::new());
         for name in names {
             let at = self.at(name);
-            weight.extend(at.values("weight", &[output, input])?);
+            weights.push(at.stored("weight", &[output, input])?);
             bias.extend(at.values("bias", &[output])?);
         }
-        let weight = Tensor::from_vec(weight, (bias.len(), input), &Device::Cpu).and_then(|weight| weight.t());
-        Ok(Linear { weight: weight.map_err(|error| error.to_string())?, bias })
+        Ok(Linear { weights, bias, input })
     }
-}
-
-/// The name of a tensor that holds a value that is not finite, if one does: a single one makes every vector useless.
-pub(super) fn non_finite(tensors: &SafeTensors) -> Option<String> {
-    let found = tensors.tensors().into_par_iter().find_first(|(_, view)| has_non_finite(view.dtype(), view.data()));
-    found.map(|(name, _)| name)
-}
-
-/// By the exponent, which is all ones in an infinity and in what is no number. Every value is read, so that the loop needs no branch.
-fn has_non_finite(kind: Dtype, bytes: &[u8]) -> bool {
-    let in_halves = |exponent: u16| {
-        let is_found = |found: bool, half: &[u8; 2]| found | (u16::from_le_bytes(*half) & exponent == exponent);
-        bytes.as_chunks::<2>().0.iter().fold(false, is_found)
-    };
-    match kind {
-        Dtype::F16 => in_halves(0x7c00),
-        Dtype::BF16 => in_halves(0x7f80),
-        Dtype::F32 => {
-            let is_found = |found: bool, value: &[u8; 4]| found | !f32::from_le_bytes(*value).is_finite();
-            bytes.as_chunks::<4>().0.iter().fold(false, is_found)
-        }
-        // Not read by the network.
-        _ => false,
-    }
-}
-
-/// Half floats to f32, a block at a time: the bytes need not be aligned, and the conversion of a slice uses vector instructions.
-fn widened<T: Copy + Default>(bytes: &[u8], read: fn([u8; 2]) -> T, convert: fn(&[T], &mut [f32])) -> Vec<f32> {
-    const BLOCK: usize = 1024;
-    let (halves, _) = bytes.as_chunks::<2>();
-    let mut values = vec![0f32; halves.len()];
-    let mut block = [T::default(); BLOCK];
-    for (halves, values) in halves.chunks(BLOCK).zip(values.chunks_mut(BLOCK)) {
-        for (slot, &half) in block.iter_mut().zip(halves) {
-            *slot = read(half);
-        }
-        convert(&block[..halves.len()], values);
-    }
-    values
 }
 
 #[cfg(test)]

@@ -3,10 +3,14 @@
 //! Knows nothing of what the files mean; [`MiniLm`] reads them.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::Deserialize;
+use sha2::{Digest, Sha256};
 
+use super::tensors::Bytes;
 use super::{EncoderError, MiniLm};
 
 const REGISTRY: &str = include_str!("../../models/registry.toml");
@@ -38,12 +42,36 @@ struct Registry {
 
 /// The files of a model, as bytes.
 #[derive(Clone)]
-pub(super) struct Files<'a> {
+pub(super) struct Files {
     /// Where they are, for messages.
     pub origin: String,
-    pub config: Cow<'a, [u8]>,
-    pub tokenizer: Cow<'a, [u8]>,
-    pub weights: Cow<'a, [u8]>,
+    pub config: Bytes,
+    pub tokenizer: Bytes,
+    pub weights: Bytes,
+    /// Lines of `sha256sum` for them. Files that have it are known to be sound: they are part of this program, and were checked with it.
+    pub sums: Option<&'static str>,
+}
+
+impl Files {
+    /// The SHA-256 of each, as hex.
+    pub(super) fn digests(&self) -> [String; 3] {
+        [("config.json", &self.config), ("tokenizer.json", &self.tokenizer), ("model.safetensors", &self.weights)]
+            .map(|(name, bytes)| self.known(name).map_or_else(|| sha256(bytes), str::to_owned))
+    }
+
+    fn known(&self, name: &str) -> Option<&'static str> {
+        self.sums?.lines().filter_map(|line| line.split_once("  ")).find(|it| it.1 == name).map(|it| it.0)
+    }
+}
+
+/// SHA-256 as hex.
+pub(super) fn sha256(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for byte in Sha256::digest(bytes) {
+        // Writing to a string can't fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
 }
 
 /// Loads the model that is compiled into this binary.
@@ -62,32 +90,35 @@ pub fn load(folder: &Path) -> Result<MiniLm, EncoderError> {
     MiniLm::new(default_checkpoint()?, read(folder)?)
 }
 
-fn read(folder: &Path) -> Result<Files<'static>, EncoderError> {
+fn read(folder: &Path) -> Result<Files, EncoderError> {
     let read = |name: &str| {
         let path = folder.join(name);
         let unreadable = |cause| EncoderError::Unreadable { file: path.display().to_string(), cause };
-        std::fs::read(&path).map(Cow::Owned).map_err(unreadable)
+        std::fs::read(&path).map(|bytes| Arc::new(Cow::Owned(bytes))).map_err(unreadable)
     };
     Ok(Files {
         origin: folder.display().to_string(),
         config: read("config.json")?,
         tokenizer: read("tokenizer.json")?,
         weights: read("model.safetensors")?,
+        sums: None,
     })
 }
 
 #[cfg(feature = "bundled-models")]
-fn bundled_files() -> Option<Files<'static>> {
+fn bundled_files() -> Option<Files> {
+    let bytes = |bytes: &'static [u8]| Arc::new(Cow::Borrowed(bytes));
     Some(Files {
         origin: "bundled".to_owned(),
-        config: Cow::Borrowed(include_bytes!("../../models/all-MiniLM-L6-v2/config.json")),
-        tokenizer: Cow::Borrowed(include_bytes!("../../models/all-MiniLM-L6-v2/tokenizer.json")),
-        weights: Cow::Borrowed(include_bytes!("../../models/all-MiniLM-L6-v2/model.safetensors")),
+        config: bytes(include_bytes!("../../models/all-MiniLM-L6-v2/config.json")),
+        tokenizer: bytes(include_bytes!("../../models/all-MiniLM-L6-v2/tokenizer.json")),
+        weights: bytes(include_bytes!("../../models/all-MiniLM-L6-v2/model.safetensors")),
+        sums: Some(include_str!("../../models/all-MiniLM-L6-v2/SHA256SUMS")),
     })
 }
 
 #[cfg(not(feature = "bundled-models"))]
-fn bundled_files() -> Option<Files<'static>> {
+fn bundled_files() -> Option<Files> {
     None
 }
 

@@ -5,7 +5,13 @@
 
 use candle_core::{CpuStorage, InplaceOp1, InplaceOp2, Layout, Result};
 
+use super::tensors::Stored;
 use crate::vector::add;
+
+/// The values of some tensors, one after the other, in place of what was there.
+pub(super) struct Widen<'a> {
+    pub parts: &'a [Stored],
+}
 
 /// Adds `bias` to each row.
 pub(super) struct AddBias<'a> {
@@ -35,6 +41,24 @@ pub(super) struct Norm {
     pub weight: Vec<f32>,
     pub bias: Vec<f32>,
     pub epsilon: f32,
+}
+
+impl InplaceOp1 for Widen<'_> {
+    fn name(&self) -> &'static str {
+        "widen"
+    }
+
+    fn cpu_fwd(&self, storage: &mut CpuStorage, layout: &Layout) -> Result<()> {
+        let mut rest = values(storage, layout)?;
+        for part in self.parts {
+            let Some((own, after)) = rest.split_at_mut_checked(part.len()) else {
+                candle_core::bail!("too little room")
+            };
+            part.copy_to(own);
+            rest = after;
+        }
+        Ok(())
+    }
 }
 
 impl InplaceOp1 for AddBias<'_> {

@@ -2,15 +2,14 @@
 //!
 //! Knows nothing of where its files come from. Text is never read as markup: `[SEP]` in a source is four ordinary tokens.
 
-use std::fmt::Write as _;
 use std::sync::OnceLock;
 
-use safetensors::SafeTensors;
-use sha2::{Digest, Sha256};
-use tokenizers::Tokenizer;
+use tokenizers::models::wordpiece::WordPiece;
+use tokenizers::{DecoderWrapper, NormalizerWrapper, PostProcessorWrapper, PreTokenizerWrapper, TokenizerImpl};
 
-use super::bert::{self, Bert, Config};
-use super::bundled::{Checkpoint, Files};
+use super::bert::{Bert, Config};
+use super::bundled::{Checkpoint, Files, sha256};
+use super::tensors::TensorFile;
 use super::windows::{Frame, RULES, Tokens};
 use super::{Encoder, EncoderError, ModelInfo, Progress, QueryEmbedding, Window, batch};
 use crate::types::IssueReport;
@@ -19,12 +18,16 @@ use crate::vector;
 /// Windows of a long issue that its vector is the mean of. Issues that need more are mostly pasted logs.
 const QUERY_WINDOWS: usize = 8;
 
+/// Named by the type of its model: otherwise all of the file is first read into a tree of values, to look for the type, which takes
+/// TODO times as long.
+type Tokenizer = TokenizerImpl<WordPiece, NormalizerWrapper, PreTokenizerWrapper, PostProcessorWrapper, DecoderWrapper>;
+
 /// A loaded sentence encoder. Cheap to share, not to make.
 pub struct MiniLm {
     info: ModelInfo,
     checkpoint: Checkpoint,
     /// What was loaded, for the fingerprint: reading a folder again could find other files.
-    files: Files<'static>,
+    files: Files,
     fingerprint: OnceLock<String>,
     tokenizer: Tokenizer,
     network: Bert,
@@ -33,7 +36,7 @@ pub struct MiniLm {
 
 impl MiniLm {
     /// Reads the files of a model that must be what `checkpoint` says.
-    pub(super) fn new(checkpoint: Checkpoint, files: Files<'static>) -> Result<Self, EncoderError> {
+    pub(super) fn new(checkpoint: Checkpoint, files: Files) -> Result<Self, EncoderError> {
         let config = read_config(&checkpoint, &files)?;
         let (tokenizer, network) =
             rayon::join(|| read_tokenizer(&checkpoint, &files, &config), || read_network(&checkpoint, &files, &config));
@@ -162,7 +165,8 @@ fn read_config(checkpoint: &Checkpoint, files: &Files) -> Result<Config, Encoder
 /// The tokenizer without what its file says about truncation and padding, and with special tokens in a text left as plain text.
 fn read_tokenizer(checkpoint: &Checkpoint, files: &Files, config: &Config) -> Result<Tokenizer, EncoderError> {
     let broken = |error: tokenizers::Error| damaged(files, "tokenizer.json", error.to_string());
-    let mut tokenizer = Tokenizer::from_bytes(&files.tokenizer).map_err(broken)?;
+    let unreadable = |error: serde_json::Error| damaged(files, "tokenizer.json", error.to_string());
+    let mut tokenizer: Tokenizer = serde_json::from_slice(&files.tokenizer).map_err(unreadable)?;
     tokenizer.with_truncation(None).map_err(broken)?;
     tokenizer.with_padding(None);
     tokenizer.set_encode_special_tokens(true);
@@ -175,30 +179,23 @@ fn read_tokenizer(checkpoint: &Checkpoint, files: &Files, config: &Config) -> Re
 }
 
 fn read_network(checkpoint: &Checkpoint, files: &Files, config: &Config) -> Result<Bert, EncoderError> {
-    let tensors = SafeTensors::deserialize(&files.weights)
-        .map_err(|error| damaged(files, "model.safetensors", error.to_string()))?;
-    if let Some(name) = bert::non_finite(&tensors) {
+    let tensors =
+        TensorFile::open(&files.weights).map_err(|error| damaged(files, "model.safetensors", error.to_string()))?;
+    if files.sums.is_none()
+        && let Some(name) = tensors.non_finite()
+    {
         let cause = format!("tensor `{name}` holds values that are not finite");
         return Err(damaged(files, "model.safetensors", cause));
     }
     Bert::load(&tensors, config).map_err(|cause| foreign(checkpoint, files, "model.safetensors", cause))
 }
 
-/// SHA-256 over all that a vector depends on; each part is preceded by its length.
+/// SHA-256 over all that a vector depends on, the files by their own SHA-256, so that those that are known need not be read.
 fn fingerprint(checkpoint: &Checkpoint, files: &Files) -> String {
     let Checkpoint { window, pooling, query_instruction, candidate_instruction, .. } = checkpoint;
     let policy = format!("windows {RULES} of {window}, {pooling:?}, {query_instruction:?}, {candidate_instruction:?}");
-    let mut hash = Sha256::new();
-    for part in [policy.as_bytes(), &files.config, &files.tokenizer, &files.weights] {
-        hash.update((part.len() as u64).to_le_bytes());
-        hash.update(part);
-    }
-    let mut text = String::new();
-    for byte in hash.finalize() {
-        // Writing to a string can't fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    let [config, tokenizer, weights] = files.digests();
+    sha256(format!("{config} {tokenizer} {weights} {policy}").as_bytes())
 }
 
 fn damaged(files: &Files, name: &str, cause: String) -> EncoderError {

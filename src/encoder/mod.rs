@@ -7,6 +7,7 @@ mod bert;
 mod bundled;
 mod kernels;
 mod minilm;
+mod tensors;
 mod windows;
 
 use std::ops::Range;
