@@ -28,6 +28,17 @@ pub fn write_atomically(path: &Path, write: impl FnOnce(&mut BufWriter<&File>) -
     written.and_then(|()| sync_directory(directory))
 }
 
+/// Makes a directory, and those above it that are missing, for the user alone: what lies in them are copies of sources.
+///
+/// # Errors
+/// Those of the file system. One that is there already is none.
+pub fn create_private_directory(path: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(path)
+}
+
 /// Names of files that are being written begin with it. One that is older than its writer can be is left from a crash.
 pub const TEMPORARY_PREFIX: &str = ".writing-";
 

