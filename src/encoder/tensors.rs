@@ -109,7 +109,7 @@ impl Stored {
 
 fn widen(kind: Dtype, bytes: &[u8], values: &mut [f32]) {
     match kind {
-        Dtype::F16 => widen_halves(bytes, values, f16::from_le_bytes, HalfFloatSliceExt::convert_to_f32_slice),
+        Dtype::F16 => widen_f16(bytes, values),
         Dtype::BF16 => widen_halves(bytes, values, bf16::from_le_bytes, HalfFloatSliceExt::convert_to_f32_slice),
         _ => {
             for (value, &bytes) in values.iter_mut().zip(bytes.as_chunks().0) {
@@ -117,6 +117,39 @@ fn widen(kind: Dtype, bytes: &[u8], values: &mut [f32]) {
             }
         }
     }
+}
+
+/// By the processor's instruction for it, if it has one.
+fn widen_f16(bytes: &[u8], values: &mut [f32]) {
+    #[cfg(target_arch = "x86_64")]
+    let done = if is_x86_feature_detected!("avx") && is_x86_feature_detected!("f16c") {
+        // SAFETY: the processor has what the function is compiled for.
+        unsafe { widen_eights(bytes, values) }
+    } else {
+        0
+    };
+    #[cfg(not(target_arch = "x86_64"))]
+    let done = 0;
+    let (bytes, values) = (&bytes[2 * done..], &mut values[done..]);
+    widen_halves(bytes, values, f16::from_le_bytes, HalfFloatSliceExt::convert_to_f32_slice);
+}
+
+/// As many values as are there in eights; says how many. A third of the time of the `half` crate, which calls a function for each eight
+/// and needs them aligned: as long as reading them from memory.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx,f16c")]
+fn widen_eights(bytes: &[u8], values: &mut [f32]) -> usize {
+    use std::arch::x86_64::{__m128i, __m256, _mm256_cvtph_ps};
+    use std::mem::transmute;
+    let (eights, _) = values.as_chunks_mut::<8>();
+    let (halves, _) = bytes.as_chunks::<16>();
+    for (values, halves) in eights.iter_mut().zip(halves) {
+        // SAFETY: both types are sixteen bytes of which any are valid.
+        let halves = unsafe { transmute::<[u8; 16], __m128i>(*halves) };
+        // SAFETY: both types are eight f32.
+        *values = unsafe { transmute::<__m256, [f32; 8]>(_mm256_cvtph_ps(halves)) };
+    }
+    8 * eights.len().min(halves.len())
 }
 
 /// A block at a time: the bytes need not be aligned, and the conversion of a slice uses vector instructions.
@@ -152,3 +185,7 @@ fn has_non_finite(kind: Dtype, bytes: &[u8]) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+#[path = "tensors_tests.rs"]
+mod tests;
