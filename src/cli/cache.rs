@@ -10,6 +10,7 @@ use super::terminal::{DIM, NAME, PATH, PLAIN};
 use super::{Failure, json, place, terminal};
 use crate::config::Settings;
 use crate::index::directory::{DataDirectory, RepositoryDirectory};
+use crate::index::store::Store;
 
 /// Show what is kept on disk, or remove some of it.
 #[derive(Debug, clap::Args)]
@@ -50,7 +51,7 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
 }
 
 fn show(data: &DataDirectory, as_json: bool) -> Result<(), Failure> {
-    let stats = place::store(data)?.stats()?;
+    let stats = Store::open_read_only(&data.store())?.stats()?;
     let repositories: Vec<(String, u64)> =
         data.repositories()?.into_iter().map(|it| (it.id.clone(), it.bytes())).collect();
     if as_json {

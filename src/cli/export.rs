@@ -22,6 +22,13 @@ pub enum Format {
 
 impl Format {
     pub fn of(path: &Path) -> Result<Self, Failure> {
+        let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
+        if let Some(folder) = folder.filter(|it| !it.is_dir()) {
+            return Err(Failure::usage(anyhow!(
+                "there is no folder `{}` to export to: make it, or name another",
+                folder.display()
+            )));
+        }
         match path.extension().and_then(|it| it.to_str()) {
             Some("jsonl") => Ok(Format::JsonLines),
             Some("safetensors") => Ok(Format::Safetensors),

@@ -42,7 +42,7 @@ pub struct Arguments {
 static STOP: AtomicBool = AtomicBool::new(false);
 
 /// Exit code of a run that the user ended, as shells have it.
-const INTERRUPTED: u8 = 130;
+pub const INTERRUPTED: u8 = 130;
 
 /// Shows the phases of a run, and ends it when the user wants that.
 #[derive(Default)]
@@ -79,8 +79,7 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
     let store = place::store(&data)?;
     let encoder = arguments.model.as_deref().map_or_else(encoder::bundled, encoder::load)?;
     let root = place::resolved(&arguments.repository);
-    // What is wrong with the path is said before anything is written.
-    ingest::target(&root, None)?;
+    snapshot::check(&root)?;
     let indexer = Indexer {
         root: &root,
         directory: data.repository(&root),
@@ -88,6 +87,7 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
         encoder: &encoder,
         store: &store,
         json: arguments.json,
+        is_watching: arguments.watch,
     };
     let start = SystemTime::now();
     let lock = place::lock(&indexer.directory, &|| STOP.load(Ordering::Relaxed))?;
@@ -96,14 +96,18 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
         revisions => revisions.iter().map(|it| Some(it.as_str())).collect(),
     };
     let mut outcomes = Vec::new();
-    for revision in revisions {
-        outcomes.push((revision, indexer.index(revision, &lock)));
-        if STOP.load(Ordering::Relaxed) {
-            break;
-        }
+    for revision in revisions.iter().take_while(|_| !STOP.load(Ordering::Relaxed)) {
+        outcomes.push((*revision, indexer.index(*revision, &lock)));
     }
     drop(lock);
-    let failed = indexer.tell(outcomes)?;
+    let left = revisions.len() - outcomes.len();
+    let mut failed = indexer.tell(outcomes)?;
+    if left > 0 && failed.is_none() {
+        failed = Some(Failure {
+            code: INTERRUPTED,
+            error: anyhow!("stopped; {left} revisions are not indexed: run it again to go on from there"),
+        });
+    }
     if let (Some(format), Some(path), None) = (format, &arguments.export, &failed) {
         indexer.export(arguments.rev.first().map(String::as_str), path, format)?;
     }
@@ -129,9 +133,13 @@ fn stop_on_signals() -> Result<(), Failure> {
     Ok(ctrlc::set_handler(handler).context("the system lets no program wait for Ctrl-C")?)
 }
 
+/// What was used in so much time before a run is not removed by it: another that still needs it may be under way.
+const PROTECTED: Duration = Duration::from_secs(6 * 3600);
+
 /// Keeps the store within its limit. What this run used stays.
 pub fn evict(store: &Store, limit: u64, since: SystemTime) {
-    match store.evict(limit, since) {
+    // Another run may have been at work for long.
+    match store.evict(limit, since - PROTECTED) {
         Ok(removed) if removed.vectors > 0 => {
             terminal::remark(&format!(
                 "{} vectors unused for longest were removed from the store, which is limited to {}",
@@ -151,6 +159,7 @@ struct Indexer<'a> {
     encoder: &'a dyn Encoder,
     store: &'a Store,
     json: bool,
+    is_watching: bool,
 }
 
 impl Indexer<'_> {
@@ -173,9 +182,12 @@ impl Indexer<'_> {
         for report in &reports {
             warn(report);
         }
-        if self.json {
-            json::print(&json::IndexRun::of(&self.directory, &reports))?;
-        } else {
+        if self.json && !(self.is_watching && reports.is_empty()) {
+            let failures =
+                outcomes.iter().filter_map(|(revision, it)| Some((*revision, it.as_ref().err()?.to_string())));
+            let run = json::IndexRun::of(&self.directory, &reports, failures.collect());
+            if self.is_watching { json::print_line(&run)? } else { json::print(&run)? }
+        } else if !self.json {
             reports.iter().flat_map(|it| summary(&self.directory.id, it)).for_each(|it| terminal::remark(&it));
         }
         let mut failure = None;
@@ -205,29 +217,36 @@ impl Indexer<'_> {
     /// Looks at the files again and again, and indexes what has changed once it has stopped changing.
     fn watch(&self, settings: &Settings) -> Result<(), Failure> {
         terminal::remark(&format!("watching {} (Ctrl-C ends it)", self.root.display()));
-        let mut before = Changes::default();
+        let (mut before, mut told) = (Changes::default(), String::new());
         while !STOP.load(Ordering::Relaxed) {
             let start = std::time::Instant::now();
-            match ingest::open(&self.directory, self.root, None, &self.options) {
+            let found = ingest::open(&self.directory, self.root, None, &self.options);
+            let looking = start.elapsed();
+            match found {
                 Ok(Found::Index(indexed)) if indexed.changes.is_empty() => before = Changes::default(),
                 // Files are saved one after the other: what changes still is left until it rests.
                 Ok(Found::Index(indexed)) if indexed.changes != before => before = indexed.changes,
                 // A failure to look is one to index as well, and told then.
-                _ => self.index_once(settings),
+                _ => self.index_once(settings, &mut told),
             }
-            rest(start.elapsed());
+            rest(looking);
         }
         Ok(())
     }
 
-    fn index_once(&self, settings: &Settings) {
+    /// Indexes what has changed. A failure that lasts is told once.
+    fn index_once(&self, settings: &Settings, told: &mut String) {
         let start = SystemTime::now();
         let outcome =
             place::lock(&self.directory, &|| STOP.load(Ordering::Relaxed)).map(|lock| self.index(None, &lock));
-        let told = outcome.and_then(|outcome| self.tell(vec![(None, outcome)]));
-        if let Ok(Some(failure)) | Err(failure) = told {
-            terminal::warning(&super::message(&failure.error));
+        let message = match outcome.and_then(|outcome| self.tell(vec![(None, outcome)])) {
+            Ok(None) => String::new(),
+            Ok(Some(failure)) | Err(failure) => super::message(&failure.error),
+        };
+        if !message.is_empty() && message != *told {
+            terminal::warning(&message);
         }
+        *told = message;
         evict(self.store, settings.index.store_bytes, start);
     }
 }
@@ -245,10 +264,10 @@ const MOST_REST: Duration = Duration::from_secs(30);
 
 /// Says what of a repository did not get into its index as it should.
 pub fn warn(report: &Report) {
-    if report.embedding.failed > 0 {
+    if !report.counts.is_complete() {
+        let missing = report.counts.windows - report.counts.vectors;
         terminal::warning(&format!(
-            "{} windows could not be embedded, so the index is partial; the next run tries them again",
-            report.embedding.failed
+            "{missing} windows have no vector, so the index is partial; the next run tries them again"
         ));
     }
 }

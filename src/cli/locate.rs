@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::io::{self, BufWriter, Write};
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
@@ -79,7 +79,9 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
     let request = request(arguments, settings)?;
     let issue = issue::read(&arguments.issue, &arguments.image, settings.images.max_bytes)?;
     let asked = Asked { repository: &arguments.repo, revision: arguments.rev.as_deref(), settings };
-    let store = place::store_if_possible(&settings.index.data_dir);
+    // Without an encoder there is nothing to keep.
+    let data = if needs_encoder(&request) { settings.index.data_dir.as_path() } else { Path::new("") };
+    let store = place::store_if_possible(data);
     std::thread::scope(|scope| {
         // The encoder is loaded and reads the issue while the index is opened and the words are ranked.
         let loading = || scope.spawn(|| Loaded::of(arguments.model.as_deref(), &issue.report));

@@ -54,7 +54,9 @@ pub fn store_if_possible(path: &Path) -> Box<dyn EmbeddingStore> {
 
 /// A path without links, as repositories are known by; the snapshot says what is wrong with one that is none.
 pub fn resolved(repository: &Path) -> PathBuf {
-    repository.canonicalize().unwrap_or_else(|_| repository.to_owned())
+    // One that is gone may still be known.
+    let absolute = || std::path::absolute(repository).unwrap_or_else(|_| repository.to_owned());
+    repository.canonicalize().unwrap_or_else(|_| absolute())
 }
 
 /// Becomes the one writer of a repository's directory; says so when it has to wait.
@@ -66,7 +68,8 @@ pub fn lock(directory: &RepositoryDirectory, stop: &dyn Fn() -> bool) -> Result<
     loop {
         match directory.lock() {
             Err(IndexError::Busy { .. }) if stop() => {
-                return Err(anyhow!("stopped while waiting for another process").into());
+                let error = anyhow!("stopped while waiting for another process that indexes {}", directory.id);
+                return Err(Failure { code: super::index::INTERRUPTED, error });
             }
             Err(IndexError::Busy { .. }) => {
                 if start.elapsed() < LOOK_AGAIN {

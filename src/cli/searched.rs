@@ -161,11 +161,17 @@ impl Asked<'_> {
         if indexed.changes.is_empty() || !self.is_to_be_refreshed(&indexed.changes) {
             return Ok(of_index(indexed, times));
         }
-        match pending {
-            Some(pending) => self.refreshed(indexed, pending.get()?, store, times),
+        let Some(pending) = pending else {
             // Bringing vectors up to date would take longer than doing without the index.
-            None => self.read_instead(times),
+            return self.read_instead(times);
+        };
+        let loaded = pending.get()?;
+        let is_of_model = indexed.view.build.manifest.model.as_ref() == Some(&loaded.model);
+        if !is_of_model && self.settings.index.refresh != Refresh::Always {
+            // All of it would have to be embedded.
+            return self.read_instead(times);
         }
+        self.refreshed(indexed, loaded, store, times)
     }
 
     fn is_to_be_refreshed(&self, changes: &Changes) -> bool {
@@ -190,16 +196,17 @@ impl Asked<'_> {
         times: Times,
     ) -> Result<Searched, Failure> {
         let start = Instant::now();
-        if indexed.view.build.manifest.model.as_ref() != Some(&loaded.model) {
-            // All of it would have to be embedded.
-            return Ok(of_index(indexed, times));
-        }
         match self.refresh(loaded, store) {
             Ok(Some(indexed)) => Ok(of_index(indexed, Times { refresh: start.elapsed(), ..times })),
-            Ok(None) => Ok(of_index(indexed, times)),
-            Err(error) => {
-                terminal::warning(&format!("the index could not be brought up to date: {error}"));
+            Ok(None) => {
+                terminal::warning("another process is bringing the index up to date");
                 Ok(of_index(indexed, times))
+            }
+            Err(error) => {
+                terminal::warning(&format!(
+                    "the index could not be brought up to date, so the repository itself is read: {error}"
+                ));
+                self.read_instead(times)
             }
         }
     }
@@ -233,7 +240,7 @@ fn of_index(indexed: Box<Indexed>, times: Times) -> Searched {
     let Indexed { view, changes } = *indexed;
     if !changes.is_empty() {
         terminal::warning(&format!(
-            "the index is stale: {}; --refresh always brings it up to date first",
+            "the index is stale: {}; --refresh brings it up to date first",
             status::changed(&changes)
         ));
     }

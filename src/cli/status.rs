@@ -9,7 +9,7 @@ use crate::config::Settings;
 use crate::fsio::FileError;
 use crate::index::build::{Manifest, Target};
 use crate::index::directory::{RepositoryDirectory, SourceRecord};
-use crate::retriever::ingest::{self, Changes, Found};
+use crate::retriever::ingest::{self, Changes, Found, IngestError};
 
 /// List the indexes there are; of one repository, what was skipped too.
 #[derive(Debug, clap::Args)]
@@ -27,7 +27,16 @@ pub struct Known {
     pub directory: RepositoryDirectory,
     pub source: Option<SourceRecord>,
     pub builds: Vec<KnownBuild>,
+    /// Why it can't be told what there is.
+    pub damage: Option<String>,
     pub bytes: u64,
+}
+
+impl Known {
+    /// Why the last run built nothing, or why what there is can't be told.
+    pub fn failure(&self) -> Option<&str> {
+        self.damage.as_deref().or(self.source.as_ref()?.failure.as_deref())
+    }
 }
 
 /// A build, or why it can't be read.
@@ -48,12 +57,15 @@ pub enum Staleness {
     OtherRules,
     /// Why it can't be told.
     Unknown(String),
+    /// What of the index is not as it was written.
+    Damaged(String),
 }
 
 impl KnownBuild {
     /// In a word: what the build is good for.
     pub fn state(&self) -> &'static str {
         match &self.manifest {
+            _ if matches!(self.staleness, Some(Staleness::Damaged(_))) => "damaged",
             Err(_) => "damaged",
             Ok(manifest) if manifest.counts.is_complete() => "ready",
             Ok(_) => "partial",
@@ -63,7 +75,7 @@ impl KnownBuild {
     pub fn is_stale(&self) -> bool {
         match &self.staleness {
             Some(Staleness::Changed(changes)) => !changes.is_empty(),
-            Some(Staleness::OtherRules | Staleness::Unknown(_)) => true,
+            Some(Staleness::OtherRules | Staleness::Unknown(_) | Staleness::Damaged(_)) => true,
             None => false,
         }
     }
@@ -75,8 +87,7 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
         None => (data.repositories()?, false),
         Some(path) => (vec![data.repository(&place::resolved(path))], true),
     };
-    let known: Vec<Known> =
-        directories.into_iter().map(|it| known(it, settings, details)).collect::<Result<_, Failure>>()?;
+    let known: Vec<Known> = directories.into_iter().map(|it| known(it, settings, details)).collect();
     if arguments.json {
         return Ok(json::print(&json::Status::of(data.path(), &known))?);
     }
@@ -85,16 +96,24 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
         print(&mut page, known, details)?;
     }
     page.flush()?;
-    if known.iter().all(|it| it.source.is_none()) {
+    if known.iter().all(|it| it.source.is_none() && it.builds.is_empty() && it.damage.is_none()) {
         terminal::remark("nothing is indexed here; `sightline index PATH` does that");
     }
     Ok(())
 }
 
-fn known(directory: RepositoryDirectory, settings: &Settings, details: bool) -> Result<Known, Failure> {
-    let source = directory.source().unwrap_or_default();
+fn known(directory: RepositoryDirectory, settings: &Settings, details: bool) -> Known {
+    let (mut damage, source) = (None, directory.source());
+    let source = source.unwrap_or_else(|error| {
+        damage = Some(error.to_string());
+        None
+    });
+    let manifests = directory.manifests().unwrap_or_else(|error| {
+        damage = Some(error.to_string());
+        Vec::new()
+    });
     let mut builds = Vec::new();
-    for (target, manifest) in directory.manifests()? {
+    for (target, manifest) in manifests {
         let staleness = manifest
             .as_ref()
             .ok()
@@ -109,7 +128,7 @@ fn known(directory: RepositoryDirectory, settings: &Settings, details: bool) -> 
         builds.push(KnownBuild { target, manifest, staleness, skipped, notes });
     }
     let bytes = directory.bytes();
-    Ok(Known { directory, source, builds, bytes })
+    Known { directory, source, builds, damage, bytes }
 }
 
 fn staleness(
@@ -123,23 +142,23 @@ fn staleness(
         return Staleness::OtherRules;
     }
     let Target::WorkTree = manifest.target else { return Staleness::Changed(Changes::default()) };
-    match ingest::open(directory, &source.path, None, &options) {
+    match ingest::open(directory, std::path::Path::new(&source.path), None, &options) {
         Ok(Found::Index(indexed)) => Staleness::Changed(indexed.changes),
         Ok(Found::Nothing | Found::OtherRules) => Staleness::OtherRules,
-        Err(error) => Staleness::Unknown(error.to_string()),
+        Err(IngestError::Snapshot(error)) => Staleness::Unknown(error.to_string()),
+        Err(error) => Staleness::Damaged(error.to_string()),
     }
 }
 
 fn print(page: &mut Page<impl std::io::Write>, known: &Known, details: bool) -> std::io::Result<()> {
-    let Some(source) = &known.source else { return Ok(()) };
+    let is_nothing = known.source.is_none() && known.builds.is_empty() && known.damage.is_none();
+    if is_nothing {
+        return Ok(());
+    }
+    let path = known.source.as_ref().map_or("(its path is lost; indexing it again tells)", |it| it.path.as_str());
     let size = terminal::bytes(known.bytes);
-    page.line(&[
-        (NAME, &known.directory.id),
-        (PLAIN, "  "),
-        (PATH, &source.path.display().to_string()),
-        (DIM, &format!("  {size}")),
-    ])?;
-    if let Some(failure) = &source.failure {
+    page.line(&[(NAME, &known.directory.id), (PLAIN, "  "), (PATH, path), (DIM, &format!("  {size}"))])?;
+    if let Some(failure) = known.failure() {
         page.line(&[(PLAIN, &format!("  failed: {failure}"))])?;
     }
     for build in &known.builds {
@@ -165,6 +184,7 @@ fn line(build: &KnownBuild) -> String {
         Some(Staleness::Changed(changes)) if !changes.is_empty() => format!(", stale: {}", changed(changes)),
         Some(Staleness::OtherRules) => ", stale: made by another version or under other settings".to_owned(),
         Some(Staleness::Unknown(reason)) => format!(", can't be compared: {reason}"),
+        Some(Staleness::Damaged(reason)) => format!(": {reason}"),
         Some(Staleness::Changed(_)) | None => String::new(),
     };
     let counts = manifest.counts;

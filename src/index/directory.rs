@@ -20,7 +20,7 @@ pub enum IndexError {
     /// Its message lacks the remedy.
     #[error("{0}; `sightline index` makes it again")]
     File(#[from] FileError),
-    #[error("`{}` can't be written: {source}; free some space, or name another place with --data-dir", path.display())]
+    #[error("`{}` can't be written: {source}; make room or see to its permissions, or name another place with --data-dir", path.display())]
     Write { path: PathBuf, source: io::Error },
     #[error("`{}` can't be read: {source}; check its permissions, or name another place with --data-dir", path.display())]
     Read { path: PathBuf, source: io::Error },
@@ -95,14 +95,15 @@ pub struct RepositoryDirectory {
 /// Held by the one process that writes to a repository's directory.
 #[derive(Debug)]
 pub struct Lock {
-    _file: File,
+    file: File,
 }
 
 /// What is said of a repository beside its builds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SourceRecord {
-    pub path: PathBuf,
+    /// As text: a path that is not UTF-8 has replacements in it.
+    pub path: String,
     /// Why the last run built nothing, if so.
     pub failure: Option<String>,
 }
@@ -128,6 +129,16 @@ impl RepositoryDirectory {
     /// # Errors
     /// Also when the directory can't be made.
     pub fn lock(&self) -> Result<Lock, IndexError> {
+        loop {
+            let lock = self.try_lock()?;
+            // Whoever removed the directory meanwhile has taken the file that is locked with it.
+            if is_file_at(&lock.file, &self.path.join("lock")) {
+                return Ok(lock);
+            }
+        }
+    }
+
+    fn try_lock(&self) -> Result<Lock, IndexError> {
         let failed = |source| IndexError::Write { path: self.path.clone(), source };
         for directory in ["builds", "segments"] {
             fsio::create_private_directory(&self.path.join(directory)).map_err(failed)?;
@@ -135,7 +146,7 @@ impl RepositoryDirectory {
         let file = OpenOptions::new().create(true).truncate(false).write(true).open(self.path.join("lock"));
         let file = file.map_err(failed)?;
         match file.try_lock() {
-            Ok(()) => Ok(Lock { _file: file }),
+            Ok(()) => Ok(Lock { file }),
             Err(TryLockError::WouldBlock) => Err(IndexError::Busy { path: self.path.clone() }),
             Err(TryLockError::Error(source)) => Err(failed(source)),
         }
@@ -183,10 +194,15 @@ impl RepositoryDirectory {
     /// # Errors
     /// When it can't be read or is damaged.
     pub fn build(&self, target: &Target) -> Result<Option<Build>, IndexError> {
-        self.current()?
-            .get(target.key())
-            .map(|name| Ok(Build::read(&build::path_of_build(&self.path, name))?))
-            .transpose()
+        let current = self.current()?;
+        let Some(name) = current.get(target.key()) else { return Ok(None) };
+        let path = build::path_of_build(&self.path, name);
+        let build = Build::read(&path)?;
+        if build.manifest.target != *target {
+            let message = format!("it is the index of {}, not of {}", build.manifest.target.key(), target.key());
+            return Err(IndexError::Damaged { path, message });
+        }
+        Ok(Some(build))
     }
 
     /// What each build says of itself, by target; what is said of one that is damaged is why.
@@ -213,8 +229,11 @@ impl RepositoryDirectory {
         let name = unique_name();
         let path = build::path_of_build(&self.path, &name);
         build.write(&path).map_err(|source| IndexError::Write { path, source })?;
-        // A list that can't be read names builds that can't be found: this one begins another.
-        let mut current = self.current().unwrap_or_default();
+        let mut current = match self.current() {
+            // What it named can't be told: this build begins another list.
+            Err(IndexError::Damaged { .. }) => Current::new(),
+            current => current?,
+        };
         current.insert(build.manifest.target.key().to_owned(), name);
         self.write_json("current.json", &current)?;
         self.remove_unneeded(lock);
@@ -241,22 +260,28 @@ impl RepositoryDirectory {
         fs::remove_dir_all(&self.path).map_err(|source| IndexError::Write { path: self.path, source })
     }
 
-    /// Removes what no build needs, which a crash may have left too. Readers keep what they have open; one that was about to open
-    /// something finds the newer build when it looks again.
-    fn remove_unneeded(&self, _: &Lock) {
+    /// Removes what no build needs, which runs that failed or were killed left too. Readers keep what they have open; one that was about
+    /// to open something finds the newer build when it looks again. Nothing is removed while it can't be told what is needed.
+    pub fn remove_unneeded(&self, _: &Lock) {
         let Ok(current) = self.current() else { return };
         let mut needed: HashSet<PathBuf> = HashSet::new();
         for name in current.values() {
             let path = build::path_of_build(&self.path, name);
-            if let Ok(manifest) = Build::read_manifest(&path) {
-                let parts = manifest.parts.iter().flat_map(|it| it.named()).map(|it| &it.name);
-                needed.extend(parts.map(|name| build::path_of_part(&self.path, name)));
+            match Build::read_manifest(&path) {
+                Ok(manifest) => {
+                    let parts = manifest.parts.iter().flat_map(|it| it.named()).map(|it| &it.name);
+                    needed.extend(parts.map(|name| build::path_of_part(&self.path, name)));
+                }
+                Err(FileError::Damaged { .. }) => {}
+                Err(_) if !path.exists() => {}
+                Err(_) => return,
             }
             needed.insert(path);
         }
-        for directory in ["builds", "segments"] {
+        for directory in ["", "builds", "segments"] {
             for entry in fs::read_dir(self.path.join(directory)).into_iter().flatten().flatten() {
-                if !needed.contains(&entry.path()) {
+                let is_left = !directory.is_empty() || fsio::is_temporary(&entry.file_name());
+                if is_left && !needed.contains(&entry.path()) {
                     // It is in nobody's way, and the next run tries again.
                     let _ = fs::remove_file(entry.path());
                 }
@@ -296,6 +321,20 @@ impl RepositoryDirectory {
             .flat_map(|it| fs::read_dir(self.path.join(it)).into_iter().flatten().flatten());
         files.filter_map(|it| it.metadata().ok()).filter(|it| it.is_file()).map(|it| it.len()).sum()
     }
+}
+
+/// Whether the open file is the one at a path.
+#[cfg(unix)]
+fn is_file_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let identity = |it: io::Result<fs::Metadata>| it.ok().map(|it| (it.dev(), it.ino()));
+    identity(file.metadata()) == identity(fs::metadata(path))
+}
+
+/// Elsewhere an open file can't be removed.
+#[cfg(not(unix))]
+fn is_file_at(_: &File, _: &Path) -> bool {
+    true
 }
 
 /// A name that no other file here has: the time, and the process.

@@ -36,7 +36,7 @@ const RECORD: usize = 4 * 4 + 32;
 /// Why vectors can't be written.
 #[derive(Debug, thiserror::Error)]
 pub enum EmbeddingsError {
-    #[error("the index file `{}` can't be written: {source}; free some space, or name another place with --data-dir", path.display())]
+    #[error("the index file `{}` can't be written: {source}; make room or see to its permissions, or name another place with --data-dir", path.display())]
     Write { path: std::path::PathBuf, source: std::io::Error },
     #[error(transparent)]
     Vector(#[from] VectorError),
@@ -51,36 +51,54 @@ struct Header {
     checksums: [u32; 2],
 }
 
-/// The windows of a level with the vector of each that has one.
-pub type Windows<'a> = (&'a [WindowRecord], &'a [Option<Vec<f16>>]);
+/// The windows of a level, ordered by candidate, as they are written; vectors are taken one by one.
+pub struct LevelWriter {
+    windows: Vec<(WindowRecord, bool)>,
+    rows: RowsEncoder,
+}
 
-/// Writes windows, ordered by candidate, with their vectors: `[level][window]`.
+impl LevelWriter {
+    /// # Errors
+    /// When vectors of so many dimensions are not supported.
+    pub fn new(model: &ModelKey) -> Result<Self, VectorError> {
+        Ok(LevelWriter { windows: Vec::new(), rows: RowsEncoder::new(model.dimensions)? })
+    }
+
+    /// Windows without a vector.
+    pub fn missing(&self) -> usize {
+        self.windows.iter().filter(|it| !it.1).count()
+    }
+
+    /// Adds a window with its vector, if it has one.
+    ///
+    /// # Errors
+    /// When the vector is not one of the model.
+    pub fn push(&mut self, window: WindowRecord, vector: Option<&[f16]>) -> Result<(), VectorError> {
+        vector.map(|it| self.rows.push(it)).transpose()?;
+        self.windows.push((window, vector.is_some()));
+        Ok(())
+    }
+}
+
+/// Writes the windows of both levels, files first.
 ///
 /// # Errors
-/// When a vector is not of the model's dimensions, or the file can't be written; there is no file then.
-pub fn write(path: &Path, model: &ModelKey, levels: [Windows; 2]) -> Result<(), EmbeddingsError> {
-    let mut encoded = Vec::new();
-    for (_, vectors) in levels {
-        let mut encoder = RowsEncoder::new(model.dimensions)?;
-        vectors.iter().flatten().try_for_each(|it| encoder.push(it))?;
-        encoded.push(encoder.finish());
-    }
-    let header = Header { model: model.clone(), checksums: [encoded[0].checksum, encoded[1].checksum] };
+/// When the file can't be written; there is no file then.
+pub fn write(path: &Path, model: &ModelKey, levels: [LevelWriter; 2]) -> Result<(), EmbeddingsError> {
+    let levels = levels.map(|it| (it.windows, it.rows.finish()));
+    let header = Header { model: model.clone(), checksums: [levels[0].1.checksum, levels[1].1.checksum] };
     let failed = |source| EmbeddingsError::Write { path: path.to_owned(), source };
     let header = postcard::to_allocvec(&header).map_err(|error| failed(std::io::Error::other(error)))?;
     let written = fsio::write_atomically(path, |out| {
         let mut writer = SectionWriter::new(out);
         writer.begin("header")?;
         writer.write_all(&header)?;
-        for (level, ((windows, vectors), encoded)) in levels.into_iter().zip(&encoded).enumerate() {
+        for (level, (windows, encoded)) in levels.iter().enumerate() {
             writer.begin(&format!("{level}.windows"))?;
-            for (window, vector) in windows.iter().zip(vectors) {
-                writer.write_all(&record(window, vector.is_some()))?;
-            }
+            windows.iter().try_for_each(|(window, has_vector)| writer.write_all(&record(window, *has_vector)))?;
             writer.begin(&format!("{level}.owners"))?;
-            for (window, _) in windows.iter().zip(vectors).filter(|it| it.1.is_some()) {
-                writer.write_all(&window.candidate.to_le_bytes())?;
-            }
+            let owners = windows.iter().filter(|it| it.1).map(|it| it.0.candidate);
+            owners.map(u32::to_le_bytes).try_for_each(|it| writer.write_all(&it))?;
             for (name, bytes) in [("codes", &encoded.codes), ("scales", &encoded.scales), ("values", &encoded.values)] {
                 writer.begin(&format!("{level}.{name}"))?;
                 writer.write_all(bytes)?;

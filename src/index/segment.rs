@@ -53,7 +53,7 @@ impl File {
 pub enum SegmentError {
     #[error(transparent)]
     Text(#[from] TextError),
-    #[error("the index file `{}` can't be written: {source}", path.display())]
+    #[error("the index file `{}` can't be written: {source}; make room or see to its permissions, or name another place with --data-dir", path.display())]
     Write { path: std::path::PathBuf, source: std::io::Error },
 }
 

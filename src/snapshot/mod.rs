@@ -199,6 +199,14 @@ pub fn inventory(root: &Path, revision: Option<&str>, options: &Options) -> Resu
     }
 }
 
+/// Whether a root can be read at all.
+///
+/// # Errors
+/// When it can't.
+pub fn check(root: &Path) -> Result<(), SnapshotError> {
+    checked(root).map(drop)
+}
+
 /// The full hash of the commit that [`inventory`] would list; `None` for the files on disk.
 ///
 /// # Errors

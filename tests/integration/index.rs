@@ -68,7 +68,7 @@ fn text(bytes: &[u8]) -> &str {
 const PARSER: &str = "def parse_header(text):\n    while not text:\n        pass\n    return text\n\n\ndef parse_body(text):\n    return text.strip()\n";
 const WRITER: &str = "def write(out, text):\n    out.write(text)\n";
 
-/// A git repository with two files: four windows of two files and three functions, five in all.
+/// A git repository with two files and three functions, a window each.
 fn repository() -> Repository {
     let repository = Repository::git();
     repository.write("src/parser.py", PARSER).write("src/writer.py", WRITER);
@@ -263,6 +263,7 @@ fn a_wrong_path_or_revision_fails_alone() {
     assert!(text(&output.stderr).contains("revision `nonsense` is not indexed"), "{}", text(&output.stderr));
     let run: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(run["builds"].as_array().unwrap().len(), 1);
+    assert_eq!(run["failures"][0]["revision"], "nonsense");
 }
 
 #[test]

@@ -18,6 +18,15 @@ use crate::retriever::ingest::{Changes, Report};
 pub struct IndexRun<'a> {
     repository: &'a str,
     builds: Vec<BuildReport<'a>>,
+    /// Of revisions that are not indexed.
+    failures: Vec<FailedRevision<'a>>,
+}
+
+#[derive(Serialize)]
+struct FailedRevision<'a> {
+    /// Null for the files on disk.
+    revision: Option<&'a str>,
+    error: String,
 }
 
 #[derive(Serialize)]
@@ -71,7 +80,11 @@ fn status_of(counts: &Counts) -> &'static str {
 }
 
 impl<'a> IndexRun<'a> {
-    pub fn of(directory: &'a RepositoryDirectory, reports: &[&'a Report]) -> Self {
+    pub fn of(
+        directory: &'a RepositoryDirectory,
+        reports: &[&'a Report],
+        failures: Vec<(Option<&'a str>, String)>,
+    ) -> Self {
         let build = |report: &&'a Report| BuildReport {
             target: target_name(&report.target),
             status: status_of(&report.counts),
@@ -91,7 +104,12 @@ impl<'a> IndexRun<'a> {
             seconds: report.time.as_secs_f32(),
             embedding_seconds: report.embedding_time.as_secs_f32(),
         };
-        IndexRun { repository: &directory.id, builds: reports.iter().map(build).collect() }
+        let failures = failures.into_iter().map(|(revision, error)| FailedRevision { revision, error });
+        IndexRun {
+            repository: &directory.id,
+            builds: reports.iter().map(build).collect(),
+            failures: failures.collect(),
+        }
     }
 }
 
@@ -105,7 +123,7 @@ pub struct Status<'a> {
 #[derive(Serialize)]
 struct Repository<'a> {
     repository: &'a str,
-    path: Option<String>,
+    path: Option<&'a str>,
     /// Of all files of its indexes.
     bytes: u64,
     /// Why the last run built nothing.
@@ -147,9 +165,9 @@ impl<'a> Status<'a> {
     pub fn of(data: &Path, known: &'a [Known]) -> Self {
         let repository = |it: &'a Known| Repository {
             repository: &it.directory.id,
-            path: it.source.as_ref().map(|it| it.path.display().to_string()),
+            path: it.source.as_ref().map(|it| it.path.as_str()),
             bytes: it.bytes,
-            failure: it.source.as_ref().and_then(|it| it.failure.as_deref()),
+            failure: it.failure(),
             builds: it.builds.iter().map(Build::of).collect(),
         };
         Status { data_dir: data.display().to_string(), repositories: known.iter().map(repository).collect() }
@@ -164,7 +182,7 @@ impl<'a> Build<'a> {
             (_, Some(Staleness::OtherRules)) => {
                 (None, Some("made by another version or under other settings".to_owned()))
             }
-            (_, Some(Staleness::Unknown(reason))) => (None, Some(reason.clone())),
+            (_, Some(Staleness::Unknown(reason) | Staleness::Damaged(reason))) => (None, Some(reason.clone())),
             (_, None) => (None, None),
         };
         let manifest = build.manifest.as_ref().ok().map(|it| Manifest {
@@ -283,7 +301,7 @@ pub struct Exported<'a> {
     pub windows: Vec<ExportedWindow>,
 }
 
-/// Bytes of the candidate's source, and the vector; null where there is none.
+/// Bytes of the candidate's body, and the vector; null where there is none.
 #[derive(Serialize)]
 pub struct ExportedWindow {
     pub start: u32,

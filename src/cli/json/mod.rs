@@ -32,6 +32,13 @@ pub fn print(value: &impl Serialize) -> anyhow::Result<()> {
     Ok(out.flush()?)
 }
 
+/// Prints a value as one line of JSON, at once.
+pub fn print_line(value: &impl Serialize) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    write_line(&mut out, value)?;
+    Ok(out.flush()?)
+}
+
 /// The same JSON, harmless on a terminal too: JSON lets DEL, C1 controls and bidirectional marks stand in strings as
 /// they are. Outside strings it has none of them but the line ends.
 fn harmless(json: &str) -> String {

@@ -202,8 +202,12 @@ fn path_of(directory: &Path, number: u32) -> PathBuf {
 }
 
 fn number_of(path: &Path) -> Option<u32> {
-    path.file_name()?.to_str()?.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?.parse().ok()
+    let number = path.file_name()?.to_str()?.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?.parse().ok();
+    number.filter(|it| *it < MOST_FILES)
 }
+
+/// Nothing here makes so many: a file with a larger number is somebody else's.
+const MOST_FILES: u32 = 1_000_000;
 
 fn numbers(directory: &Path) -> Result<Vec<u32>, StoreError> {
     match fs::read_dir(directory) {

@@ -82,7 +82,7 @@ pub enum StoreError {
     Failed { path: PathBuf, message: String },
     #[error("the embedding store `{}` has been held by another process for {seconds} s; wait for it to end and try again", path.display())]
     Busy { path: PathBuf, seconds: u64 },
-    #[error("there is no room on the disk for the embedding store `{}`; free some or prune the store", path.display())]
+    #[error("there is no room on the disk for the embedding store `{}`; free some, or remove indexes with `sightline cache forget`", path.display())]
     Full { path: PathBuf },
     #[error("the embedding store `{}` can only be read: {reason}; make it writable or name another data directory", path.display())]
     ReadOnly { path: PathBuf, reason: String },

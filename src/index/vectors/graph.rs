@@ -26,7 +26,10 @@ impl VectorIndex for Graph<'_> {
         let wanted = shortlist_length(k).max(BREADTH);
         let scored = self.segments.iter().map(|rows| {
             let walked = match rows.graph() {
-                Some(graph) if can_walk(rows, wanted, accept) => walk(rows, graph, &query, accept, wanted)?,
+                // One that is damaged costs time, not the answer.
+                Some(graph) if can_walk(rows, wanted, accept) => {
+                    walk(rows, graph, &query, accept, wanted).unwrap_or(None)
+                }
                 _ => None,
             };
             walked.map_or_else(|| estimates(rows, accepted(rows, accept), &query), Ok)

@@ -3,7 +3,6 @@
 //! Knows nothing of how files are read.
 
 use std::collections::HashSet;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -14,7 +13,7 @@ use super::{Embedding, IngestError, Job, LEVELS, Phase};
 use crate::encoder::{EncoderError, Window};
 use crate::index::build::Row;
 use crate::index::directory::RepositoryDirectory;
-use crate::index::embeddings::{self, SegmentVectors, WindowRecord};
+use crate::index::embeddings::{LevelWriter, SegmentVectors, WindowRecord};
 use crate::index::segment::File;
 use crate::index::store::{Key, ModelKey};
 use crate::types::{Candidate, Level};
@@ -64,7 +63,7 @@ impl<'a> Embedder<'a> {
         let mut first = 0;
         let mut to_cut: Vec<(u32, &File)> = Vec::new();
         for (file, origin) in files.iter().zip(origins) {
-            if !self.reuse(first, file, *origin, directory, base)? {
+            if !self.reuse(first, file, *origin, (directory, base))? {
                 to_cut.push((first, file));
             }
             first += file.candidates().len() as u32;
@@ -77,30 +76,31 @@ impl<'a> Embedder<'a> {
         Ok(())
     }
 
-    /// Takes the windows of a file from the part that it is in, if all have vectors there.
+    /// Takes the windows of a file from the part that it is in, if all have vectors of the model there.
     fn reuse(
         &mut self,
         first: u32,
         file: &File,
         origin: Option<Row>,
-        directory: &RepositoryDirectory,
-        base: &mut Base,
+        (directory, base): (&RepositoryDirectory, &mut Base),
     ) -> Result<bool, IngestError> {
         let Some(row) = origin else { return Ok(false) };
         let part = base.parts[row.part as usize].clone();
         let vectors = match base.opened.vectors(directory, &part) {
-            Ok(Some(vectors)) if vectors.model == *self.model && vectors.is_complete() => vectors,
+            Ok(Some(vectors)) if vectors.model == *self.model => vectors,
             Ok(_) | Err(_) => return Ok(false),
         };
         let start = base.segments[row.part as usize].starts[row.number as usize];
+        let of_file = start..start + file.candidates().len() as u32;
+        let mut found = [Vec::new(), Vec::new()];
         for level in LEVELS {
-            let range = vectors.windows_of(level, start..start + file.candidates().len() as u32)?;
-            for (window, row) in range {
+            for (window, row) in vectors.windows_of(level, of_file.clone())? {
                 let Some(row) = row else { return Ok(false) };
                 let window = WindowRecord { candidate: window.candidate - start + first, ..window };
-                self.levels[level as usize].push(Planned { window, origin: Origin::Row(Arc::clone(&vectors), row) });
+                found[level as usize].push(Planned { window, origin: Origin::Row(Arc::clone(&vectors), row) });
             }
         }
+        self.levels.iter_mut().zip(found).for_each(|(level, found)| level.extend(found));
         Ok(true)
     }
 
@@ -150,37 +150,41 @@ impl<'a> Embedder<'a> {
         }
     }
 
-    /// Embeds what is missing, batch by batch into the store. A batch that the encoder fails on costs itself.
+    /// Embeds what is missing, batch by batch into the store. A window that the encoder fails on costs itself.
     pub fn embed(&mut self) -> Result<Embedding, IngestError> {
         let missing = std::mem::take(&mut self.missing);
-        let mut result = Embedding { cached: self.cached, ..Embedding::default() };
-        let mut failure: Option<EncoderError> = None;
+        let mut run = EmbeddingRun {
+            embedder: self,
+            total: missing.len(),
+            result: Embedding { cached: self.cached, ..Embedding::default() },
+            failure: None,
+        };
         for batch in missing.chunks(BATCH) {
             if self.job.observer.should_stop() {
-                return Err(IngestError::Stopped { embedded: result.embedded, missing: missing.len() });
+                return Err(IngestError::Stopped { embedded: run.result.embedded, missing: missing.len() });
             }
-            let before = result.embedded + result.failed;
-            let progress = |done: usize, _| {
-                self.job.observer.at(Phase::Embedding { known: self.cached }, before + done, missing.len())
-            };
-            let windows: Vec<&Window> = batch.iter().map(|it| &it.1).collect();
-            match self.job.encoder.embed(&windows, &progress) {
-                Ok(vectors) => {
-                    self.put(batch, &vectors)?;
-                    result.embedded += batch.len();
-                }
-                Err(error) => {
-                    result.failed += batch.len();
-                    failure.get_or_insert(error);
-                }
+            run.embed(batch)?;
+            if run.result.embedded == 0 && !self.can_embed() {
+                break;
             }
         }
+        let EmbeddingRun { result, failure, .. } = run;
         match failure {
-            Some(cause) if result.embedded == 0 => Err(IngestError::NothingEmbedded { windows: missing.len(), cause }),
+            Some(cause) if result.embedded == 0 && !self.can_embed() => {
+                Err(IngestError::NothingEmbedded { windows: missing.len(), cause })
+            }
             _ => Ok(result),
         }
     }
 
+    /// Whether the encoder works at all: one that fails on a plain text is to blame itself, not the texts.
+    fn can_embed(&self) -> bool {
+        let encoder = self.job.encoder;
+        let canary = encoder.windows("File: canary", "canary\n");
+        canary.is_ok_and(|windows| encoder.embed(&windows.iter().collect::<Vec<_>>(), &|_, _| ()).is_ok())
+    }
+
+    /// Puts the vectors of a batch into the store.
     fn put(&self, batch: &[(Key, Window)], vectors: &[Vec<f32>]) -> Result<(), IngestError> {
         let halves: Vec<Vec<f16>> = vectors.iter().map(|it| halves(it)).collect();
         let items: Vec<(Key, &[f16])> =
@@ -188,28 +192,62 @@ impl<'a> Embedder<'a> {
         Ok(self.job.store.put(self.model, &items)?)
     }
 
-    /// Writes the vectors of the part.
-    pub fn write(self, path: &Path) -> Result<(), IngestError> {
-        let vectors = [self.vectors(Level::File)?, self.vectors(Level::Function)?];
-        let windows = self.levels.map(|level| level.into_iter().map(|it| it.window).collect::<Vec<_>>());
-        Ok(embeddings::write(path, self.model, [(&windows[0], &vectors[0]), (&windows[1], &vectors[1])])?)
+    /// The windows of both levels with their vectors.
+    pub fn levels(&self) -> Result<[LevelWriter; 2], IngestError> {
+        Ok([self.level(Level::File)?, self.level(Level::Function)?])
     }
 
-    fn vectors(&self, level: Level) -> Result<Vec<Option<Vec<f16>>>, IngestError> {
-        let planned = &self.levels[level as usize];
-        let mut vectors = Vec::with_capacity(planned.len());
-        for chunk in planned.chunks(ASKED) {
-            let stored: Vec<Key> =
-                chunk.iter().filter(|it| matches!(it.origin, Origin::Store)).map(|it| it.window.key).collect();
-            let mut stored = self.job.store.get(self.model, &stored)?.into_iter();
-            for Planned { origin, .. } in chunk {
-                vectors.push(match origin {
+    fn level(&self, level: Level) -> Result<LevelWriter, IngestError> {
+        let mut writer = LevelWriter::new(self.model)?;
+        for chunk in self.levels[level as usize].chunks(ASKED) {
+            let stored = chunk.iter().filter(|it| matches!(it.origin, Origin::Store)).map(|it| it.window.key);
+            let mut stored = self.job.store.get(self.model, &stored.collect::<Vec<_>>())?.into_iter();
+            for Planned { window, origin } in chunk {
+                let vector = match origin {
                     Origin::Store => stored.next().flatten(),
                     Origin::Row(vectors, row) => Some(vectors.row(level, *row)?),
-                });
+                };
+                writer.push(window.clone(), vector.as_deref())?;
             }
         }
-        Ok(vectors)
+        Ok(writer)
+    }
+}
+
+/// Embedding under way.
+struct EmbeddingRun<'e, 'a> {
+    embedder: &'e Embedder<'a>,
+    total: usize,
+    result: Embedding,
+    /// The first.
+    failure: Option<EncoderError>,
+}
+
+impl EmbeddingRun<'_, '_> {
+    /// Embeds a batch; of one that fails each half, down to the windows that are to blame.
+    fn embed(&mut self, batch: &[(Key, Window)]) -> Result<(), IngestError> {
+        let Embedder { job, cached, .. } = self.embedder;
+        let before = self.result.embedded + self.result.failed;
+        let progress = |done: usize, _| job.observer.at(Phase::Embedding { known: *cached }, before + done, self.total);
+        match job.encoder.embed(&batch.iter().map(|it| &it.1).collect::<Vec<_>>(), &progress) {
+            Ok(vectors) => {
+                self.embedder.put(batch, &vectors)?;
+                self.result.embedded += batch.len();
+            }
+            Err(error) => {
+                self.failure.get_or_insert(error);
+                let (left, right) = batch.split_at(batch.len() / 2);
+                if left.is_empty() {
+                    self.result.failed += right.len();
+                } else if self.embedder.can_embed() {
+                    self.embed(left)?;
+                    self.embed(right)?;
+                } else {
+                    self.result.failed += batch.len();
+                }
+            }
+        }
+        Ok(())
     }
 }
 

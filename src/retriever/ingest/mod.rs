@@ -9,17 +9,17 @@ mod survey;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::encoder::{Encoder, EncoderError};
 use crate::fsio::{self, FileError};
-use crate::index::build::{Build, Counts, Manifest, Named, Part, Row, Target};
+use crate::index::build::{Build, Counts, Manifest, Named, Part, Remark, Row, Target};
 use crate::index::directory::{IndexError, Lock, RepositoryDirectory, SourceRecord};
-use crate::index::embeddings::{self, EmbeddingsError};
+use crate::index::embeddings::{self, EmbeddingsError, LevelWriter};
 use crate::index::segment::{self, File, FileContent, SegmentError};
 use crate::index::store::{EmbeddingStore, ModelKey, StoreError};
-use crate::snapshot::{self, Inventory, SnapshotError};
-use crate::types::{Level, TextError};
+use crate::snapshot::{self, Inventory, SkipReason, SnapshotError};
+use crate::types::{Level, Stamp, TextError};
 
 use embed::Embedder;
 pub use embed::halves;
@@ -99,7 +99,7 @@ pub enum IngestError {
     Snapshot(#[from] SnapshotError),
     #[error(transparent)]
     Index(#[from] IndexError),
-    #[error(transparent)]
+    #[error("{0}; run it again")]
     File(#[from] FileError),
     #[error(transparent)]
     Segment(#[from] SegmentError),
@@ -113,11 +113,16 @@ pub enum IngestError {
     Store(#[from] StoreError),
     #[error(transparent)]
     Encoder(#[from] EncoderError),
+    #[error("none of the {files} files could be read, so there is no new index: check their permissions")]
+    NothingRead { files: usize },
     #[error("none of {windows} windows could be embedded, so there is no new index: {cause}")]
     NothingEmbedded { windows: usize, cause: EncoderError },
     #[error("stopped; {embedded} of {missing} windows are embedded and kept: run it again to go on from there")]
     Stopped { embedded: usize, missing: usize },
 }
+
+/// So often the vectors of a part are asked for.
+const ATTEMPTS: usize = 3;
 
 /// So many segments make a question slow enough to pay for one of them all.
 const MOST_PARTS: usize = 8;
@@ -127,13 +132,19 @@ const MOST_PARTS: usize = 8;
 /// # Errors
 /// When the repository can't be read, nothing can be embedded or written, or the observer ends it.
 pub fn ingest(job: &Job, directory: &RepositoryDirectory, lock: &Lock) -> Result<Report, IngestError> {
+    // What a run that failed or was killed left could fill the disk.
+    directory.remove_unneeded(lock);
     let result = run(job, directory, lock);
     let failure = match &result {
-        Ok(_) | Err(IngestError::Stopped { .. }) => None,
+        Ok(_) => None,
+        Err(IngestError::Stopped { .. }) => directory.source().ok().flatten().and_then(|it| it.failure),
         Err(error) => Some(error.to_string()),
     };
+    if failure.is_some() {
+        directory.remove_unneeded(lock);
+    }
     // Where this can't be written, nothing can, and that is what is reported.
-    let _ = directory.set_source(lock, &SourceRecord { path: job.root.to_owned(), failure });
+    let _ = directory.set_source(lock, &SourceRecord { path: job.root.display().to_string(), failure });
     result
 }
 
@@ -141,13 +152,11 @@ fn run(job: &Job, directory: &RepositoryDirectory, lock: &Lock) -> Result<Report
     let start = SystemTime::now();
     let inventory = snapshot::inventory(job.root, job.revision, job.options)?;
     let target = inventory.commit.clone().map_or(Target::WorkTree, Target::Commit);
-    let model = model_key(job.encoder);
-    let builds = directory.sound_builds();
-    let rules = rules(job.options);
-    let base = Base::open(directory, &builds, &rules, Some(&model.fingerprint));
+    let (model, rules, builds) = (model_key(job.encoder), rules(job.options), directory.sound_builds());
+    let base = Base::open(directory, &builds, &target, &rules, &model);
     let before = builds.iter().find(|it| it.manifest.target == target && it.manifest.rules == rules);
-    let read = |done, total| job.observer.at(Phase::Reading, done, total);
-    let surveyed = survey::survey(&inventory, before, &base, &read);
+    let surveyed =
+        survey::survey(&inventory, before, &base, &|done, total| job.observer.at(Phase::Reading, done, total));
     let mut run = Run {
         job,
         directory,
@@ -157,27 +166,26 @@ fn run(job: &Job, directory: &RepositoryDirectory, lock: &Lock) -> Result<Report
         embedding_time: Duration::ZERO,
         candidates: 0,
     };
+    run.check_stop()?;
+    check_read(&surveyed, &inventory)?;
     let is_whole = run.has_all_vectors(&surveyed);
     let is_new = before.is_none() || !surveyed.changes.is_empty() || !is_whole;
-    // What has only been touched is noted, so that it need not be looked at again.
-    let is_served = surveyed.is_unchanged && is_whole;
     let (changes, read) = (surveyed.changes.clone(), surveyed.read);
-    let build = match before.filter(|_| is_served) {
+    let build = match before.filter(|it| is_whole && run.is_served(it, &surveyed, &inventory)) {
         Some(build) => build.clone(),
         None => {
-            let made = run.build(
-                surveyed,
-                &inventory,
-                Manifest {
-                    target: target.clone(),
-                    created: seconds(start),
-                    listed: nanoseconds(start),
-                    rules,
-                    model: Some(run.model.clone()),
-                    counts: Counts::default(),
-                    parts: Vec::new(),
-                },
-            )?;
+            let manifest = Manifest {
+                target: target.clone(),
+                created: seconds(start),
+                listed: nanoseconds(start),
+                rules,
+                model: Some(run.model.clone()),
+                counts: Counts::default(),
+                parts: Vec::new(),
+            };
+            let made = run.build(surveyed, &inventory, manifest)?;
+            // What can't be opened must not take the place of what can.
+            View::open(directory, made.clone())?;
             directory.publish(lock, &made)?;
             made
         }
@@ -226,7 +234,15 @@ pub fn open(
     // A writer may remove what a build consists of once a newer one is there, which is then read instead.
     let (mut tries, mut inventory) = (0, None);
     loop {
-        let Some(build) = directory.build(&target)? else { return Ok(Found::Nothing) };
+        let build = match directory.build(&target) {
+            Ok(Some(build)) => build,
+            Ok(None) => return Ok(Found::Nothing),
+            Err(error) if tries == OPENINGS => return Err(error.into()),
+            Err(_) => {
+                tries += 1;
+                continue;
+            }
+        };
         if build.manifest.rules != rules(options) {
             return Ok(Found::OtherRules);
         }
@@ -251,6 +267,14 @@ pub fn open(
 
 /// So many times a build is looked for again.
 const OPENINGS: usize = 2;
+
+/// A repository of which no file could be read has not become empty.
+fn check_read(surveyed: &Surveyed, inventory: &Inventory) -> Result<(), IngestError> {
+    let unlisted = inventory.skipped.iter().filter(|it| matches!(it.reason, SkipReason::Unreadable { .. })).count();
+    let unread = surveyed.fresh.iter().filter(|it| survey::is_unreadable(&it.0)).count();
+    let is_nothing = surveyed.rows.is_empty() && unread == surveyed.fresh.len() && unlisted + unread > 0;
+    if is_nothing { Err(IngestError::NothingRead { files: unlisted + unread }) } else { Ok(()) }
+}
 
 /// The name of an encoder's vectors.
 pub fn model_key(encoder: &dyn Encoder) -> ModelKey {
@@ -277,6 +301,19 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
+    fn check_stop(&self) -> Result<(), IngestError> {
+        match self.job.observer.should_stop() {
+            true => Err(IngestError::Stopped { embedded: 0, missing: 0 }),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether a build is all that would be made anew, down to what is said of single files.
+    fn is_served(&self, build: &Build, surveyed: &Surveyed, inventory: &Inventory) -> bool {
+        let files = surveyed.rows.iter().filter_map(|it| view::file_of(&self.base.segments, &it.1));
+        surveyed.is_unchanged && remarks(inventory, files) == (build.skipped.clone(), build.notes.clone())
+    }
+
     /// Makes the build of what was surveyed.
     fn build(
         &mut self,
@@ -288,32 +325,26 @@ impl Run<'_> {
         let moved = self.take_moved(&mut surveyed);
         let mut rows: Vec<(Arc<str>, Row)> = std::mem::take(&mut surveyed.rows);
         let mut parts: Vec<Part> = self.base.parts.clone();
-        let stamps: Vec<_> = surveyed.fresh.iter().map(|it| it.1).collect();
-        let mut files: Vec<File> = surveyed.fresh.into_iter().map(|it| it.0).collect();
-        let fresh = files.len();
-        files.extend(moved.iter().filter_map(|(_, row)| view::file_of(&self.base.segments, row)).cloned());
+        let mut files: Vec<NewFile> =
+            surveyed.fresh.into_iter().map(|(file, stamp)| NewFile { file, stamp, origin: None }).collect();
+        files.extend(moved.iter().filter_map(|(_, row)| {
+            let file = view::file_of(&self.base.segments, row)?.clone();
+            Some(NewFile { file, stamp: row.stamp, origin: Some(*row) })
+        }));
+        // In a segment as in a build.
+        files.sort_by(|a, b| a.file.path.cmp(&b.file.path));
         if !files.is_empty() {
-            let origins: Vec<Option<Row>> =
-                std::iter::repeat_n(None, fresh).chain(moved.iter().map(|it| Some(it.1))).collect();
-            parts.push(self.write_part(&files, &origins)?);
-            let part = parts.len() as u32 - 1;
-            let stamps = stamps.into_iter().chain(moved.iter().map(|it| it.1.stamp));
-            let added = files
-                .iter()
-                .zip(stamps)
-                .zip(0..)
-                .map(|((file, stamp), number)| (file.path.clone(), Row { part, number, stamp }));
-            rows.extend(added);
+            let part = parts.len() as u32;
+            parts.push(self.write_part(&files)?);
+            let row = |(number, it): (u32, &NewFile)| (it.file.path.clone(), Row { part, number, stamp: it.stamp });
+            rows.extend((0..).zip(&files).map(row));
         }
         rows.sort_by(|a, b| a.0.cmp(&b.0));
-        let mut build = Build {
-            manifest: Manifest { parts, ..manifest },
-            rows: rows.into_iter().map(|it| it.1).collect(),
-            skipped: inventory.skipped.iter().map(|it| (it.path.clone(), it.reason.to_string())).collect(),
-            notes: inventory.notes.iter().map(|it| (it.path.clone(), it.message.clone())).collect(),
-        };
+        let rows = rows.into_iter().map(|it| it.1).collect();
+        let mut build =
+            Build { manifest: Manifest { parts, ..manifest }, rows, skipped: Vec::new(), notes: Vec::new() };
         keep_needed_parts(&mut build);
-        self.count(&mut build)?;
+        self.count(&mut build, inventory)?;
         Ok(build)
     }
 
@@ -356,22 +387,44 @@ impl Run<'_> {
         }
     }
 
-    fn write_part(&mut self, files: &[File], origins: &[Option<Row>]) -> Result<Part, IngestError> {
-        let mut embedder = Embedder::new(self.job, &self.model);
-        embedder.gather(files, origins, self.directory, &mut self.base)?;
-        let start = std::time::Instant::now();
-        let embedded = embedder.embed();
-        self.embedding_time += start.elapsed();
-        self.embedding = embedded?;
-        let vectors = self.directory.write_part("vectors", embeddings::FORMAT, |path| embedder.write(path))?;
-        let segment = self
-            .directory
-            .write_part("segment", segment::FORMAT, |path| Ok::<_, IngestError>(segment::write(path, files)?))?;
+    fn write_part(&mut self, new: &[NewFile]) -> Result<Part, IngestError> {
+        let files: Vec<File> = new.iter().map(|it| it.file.clone()).collect();
+        let origins: Vec<Option<Row>> = new.iter().map(|it| it.origin).collect();
+        let levels = self.embedded(&files, &origins)?;
+        let vectors = self.directory.write_part("vectors", embeddings::FORMAT, |path| {
+            Ok::<_, IngestError>(embeddings::write(path, &self.model, levels)?)
+        })?;
+        let write = |path: &Path| Ok::<_, IngestError>(segment::write(path, &files)?);
+        let segment = self.directory.write_part("segment", segment::FORMAT, write)?;
         let mut part = Part { segment, vectors: Some(vectors), graphs: [None, None] };
         for level in LEVELS {
             part.graphs[level as usize] = self.write_graph(&part, level)?;
         }
         Ok(part)
+    }
+
+    /// The windows of files with their vectors. What somebody removes from the store meanwhile is embedded once more.
+    fn embedded(&mut self, files: &[File], origins: &[Option<Row>]) -> Result<[LevelWriter; 2], IngestError> {
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let mut embedder = Embedder::new(self.job, &self.model);
+            embedder.gather(files, origins, self.directory, &mut self.base)?;
+            let start = Instant::now();
+            let embedded = embedder.embed();
+            self.embedding_time += start.elapsed();
+            let Embedding { embedded, cached, failed } = embedded?;
+            self.embedding.embedded += embedded;
+            if attempt == 1 {
+                self.embedding.cached = cached;
+            }
+            self.embedding.failed = failed;
+            let levels = embedder.levels()?;
+            let missing: usize = levels.iter().map(LevelWriter::missing).sum();
+            if missing == 0 || failed > 0 || attempt == ATTEMPTS {
+                return Ok(levels);
+            }
+        }
     }
 
     /// Writes the graph over a level's vectors, where there are so many that it pays.
@@ -395,37 +448,55 @@ impl Run<'_> {
         Ok(Some(self.directory.write_part("graph", GRAPH_FORMAT, write)?))
     }
 
-    /// Counts what a build holds, and lists the files that gave no candidates.
-    fn count(&mut self, build: &mut Build) -> Result<(), IngestError> {
+    /// Counts what a build holds, and lists what is said of its files.
+    fn count(&mut self, build: &mut Build, inventory: &Inventory) -> Result<(), IngestError> {
         let parts = build.manifest.parts.clone();
         let mut counts = Counts::default();
         let segments =
             parts.iter().map(|it| self.base.opened.segment(self.directory, it)).collect::<Result<Vec<_>, _>>()?;
         for row in &build.rows {
-            let Some(file) = view::file_of(&segments, row) else { continue };
-            match &file.content {
-                FileContent::NoSource { reason } => build.skipped.push((file.path.to_string(), reason.clone())),
-                FileContent::Source { candidates, notes } => {
-                    counts.files += 1;
-                    counts.functions += candidates.len() - 1;
-                    build.notes.extend(notes.iter().map(|it| (file.path.to_string(), it.clone())));
-                    let first = segments[row.part as usize].starts[row.number as usize];
-                    if let Some(vectors) = self.base.opened.vectors(self.directory, &parts[row.part as usize])? {
-                        for level in LEVELS {
-                            let (windows, with_vectors) =
-                                vectors.count(level, first..first + candidates.len() as u32)?;
-                            counts.windows += windows;
-                            counts.vectors += with_vectors;
-                        }
-                    }
-                }
+            let candidates = view::file_of(&segments, row).map_or(0, |it| it.candidates().len());
+            let first = segments[row.part as usize].starts[row.number as usize];
+            counts.files += candidates.min(1);
+            counts.functions += candidates.saturating_sub(1);
+            let Some(vectors) = self.base.opened.vectors(self.directory, &parts[row.part as usize])? else { continue };
+            for level in LEVELS {
+                let (windows, with_vectors) = vectors.count(level, first..first + candidates as u32)?;
+                counts.windows += windows;
+                counts.vectors += with_vectors;
             }
         }
-        build.skipped.sort();
-        build.notes.sort();
         build.manifest.counts = counts;
+        (build.skipped, build.notes) =
+            remarks(inventory, build.rows.iter().filter_map(|it| view::file_of(&segments, it)));
         Ok(())
     }
+}
+
+/// A file that is to be in a new segment.
+struct NewFile {
+    file: File,
+    stamp: Stamp,
+    /// Where it is now, if it is in another.
+    origin: Option<Row>,
+}
+
+/// What is skipped of a repository and what is noted, by the listing and in its files; both in order.
+fn remarks<'f>(inventory: &Inventory, files: impl Iterator<Item = &'f File>) -> (Vec<Remark>, Vec<Remark>) {
+    let mut skipped: Vec<Remark> =
+        inventory.skipped.iter().map(|it| (it.path.clone(), it.reason.to_string())).collect();
+    let mut notes: Vec<Remark> = inventory.notes.iter().map(|it| (it.path.clone(), it.message.clone())).collect();
+    for file in files {
+        match &file.content {
+            FileContent::NoSource { reason } => skipped.push((file.path.to_string(), reason.clone())),
+            FileContent::Source { notes: own, .. } => {
+                notes.extend(own.iter().map(|it| (file.path.to_string(), it.clone())))
+            }
+        }
+    }
+    skipped.sort();
+    notes.sort();
+    (skipped, notes)
 }
 
 /// Leaves the parts that rows refer to.

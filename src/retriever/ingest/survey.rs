@@ -10,6 +10,7 @@ use super::IngestError;
 use crate::index::build::{Build, Part, Row, Rules, Target};
 use crate::index::directory::RepositoryDirectory;
 use crate::index::segment::{self, File, FileContent, Segment};
+use crate::index::store::ModelKey;
 use crate::index::view::{self, Parts};
 use crate::snapshot::{self, Entry, Inventory};
 use crate::types::{Candidate, ContentId, Source, Stamp};
@@ -30,26 +31,35 @@ pub(super) struct Base {
 
 impl Base {
     /// Opens what can be opened of a repository's builds; of two that share a segment, the vectors of `model` count.
-    pub fn open(directory: &RepositoryDirectory, builds: &[Build], rules: &Rules, model: Option<&str>) -> Self {
+    pub fn open(
+        directory: &RepositoryDirectory,
+        builds: &[Build],
+        target: &Target,
+        rules: &Rules,
+        model: &ModelKey,
+    ) -> Self {
         let mut base =
             Base { parts: Vec::new(), segments: Vec::new(), opened: Parts::default(), by_content: HashMap::new() };
-        let is_of =
-            |it: &&Build| model.is_some() && it.manifest.model.as_ref().map(|it| it.fingerprint.as_str()) == model;
-        let (wanted, others): (Vec<&Build>, Vec<&Build>) =
-            builds.iter().filter(|it| it.manifest.rules == *rules).partition(is_of);
-        for part in wanted.iter().chain(&others).flat_map(|it| &it.manifest.parts) {
-            base.add(directory, part);
+        // Those of the model first, and of the target before others.
+        let rank = |it: &&Build| (it.manifest.model.as_ref() != Some(model), it.manifest.target != *target);
+        let mut usable: Vec<&Build> = builds.iter().filter(|it| it.manifest.rules == *rules).collect();
+        usable.sort_by_key(rank);
+        for build in usable {
+            let is_own = build.manifest.target == *target;
+            build.manifest.parts.iter().for_each(|it| base.add(directory, it, is_own));
         }
         base
     }
 
-    fn add(&mut self, directory: &RepositoryDirectory, part: &Part) {
+    fn add(&mut self, directory: &RepositoryDirectory, part: &Part, is_own: bool) {
         if self.number_of(part).is_some() {
             return;
         }
         // One that is damaged is as good as none: its files are read again.
-        let is_sound = directory.open(&part.segment, segment::FORMAT).and_then(|it| it.check_all());
-        let (Ok(()), Ok(segment)) = (is_sound, self.opened.segment(directory, part)) else { return };
+        let sound = directory.open(&part.segment, segment::FORMAT);
+        // All bytes of the build at hand are looked at; what others share with it only when it is used.
+        let sound = sound.and_then(|it| if is_own { it.check_all() } else { Ok(()) });
+        let (Ok(()), Ok(segment)) = (sound, self.opened.segment(directory, part)) else { return };
         let number = self.parts.len() as u32;
         for (at, file) in (0..).zip(&segment.files) {
             self.by_content.entry((file.path.clone(), file.id, file.wanted)).or_insert((number, at));
@@ -70,6 +80,10 @@ impl Base {
             Some((view::file_of(&self.segments, &row)?.path.clone(), row))
         };
         build.rows.iter().filter_map(row).collect()
+    }
+
+    fn id_of(&self, row: &Row) -> Option<ContentId> {
+        view::file_of(&self.segments, row).map(|it| it.id)
     }
 
     fn known(&self, entry: &Entry, id: ContentId) -> Option<(u32, u32)> {
@@ -144,8 +158,9 @@ fn compare(
 }
 
 fn same_or_unsure(entry: &Entry, row: Row, segments: &[Arc<Segment>], listed: i64) -> Found {
-    let wanted = view::file_of(segments, &row).is_some_and(|it| it.wanted == entry.wanted);
-    let is_same = wanted && entry.stamp == row.stamp && is_settled(&entry.stamp, listed);
+    // One that could not be read then is tried again.
+    let is_known = view::file_of(segments, &row).is_some_and(|it| it.wanted == entry.wanted && it.id != UNREADABLE);
+    let is_same = is_known && entry.stamp == row.stamp && is_settled(&entry.stamp, listed);
     if is_same { Found::Same(row) } else { Found::Unsure(row) }
 }
 
@@ -180,6 +195,11 @@ pub fn changes(inventory: &Inventory, build: &Build, segments: &[Arc<Segment>]) 
 
 /// Stands for the content of a file that could not be read.
 const UNREADABLE: ContentId = ContentId([0; 32]);
+
+/// Whether a file could not be read.
+pub(super) fn is_unreadable(file: &File) -> bool {
+    file.id == UNREADABLE
+}
 
 /// A repository's files: those that are indexed, and those that are to be.
 pub(super) struct Surveyed {
@@ -216,9 +236,7 @@ pub(super) fn survey(
         let entry = &inventory.files[at];
         match (found, entry.stamp) {
             (Found::Same(row), _) => surveyed.rows.push((entry.path.as_str().into(), *row)),
-            (_, Stamp::Object { id, .. }) if base.known(entry, id).is_some() => {
-                surveyed.keep(entry, base.known(entry, id), found)
-            }
+            (_, Stamp::Object { id, .. }) if base.known(entry, id).is_some() => surveyed.keep(entry, id, base, found),
             _ => unread.push(at),
         }
     }
@@ -228,10 +246,15 @@ pub(super) fn survey(
         let entry = &inventory.files[at];
         match read {
             Ok(snapshot::FileRead { id, content: snapshot::FileContent::Known }) => {
-                surveyed.keep(entry, base.known(entry, id), &found[at]);
+                surveyed.keep(entry, id, base, &found[at]);
             }
             Ok(snapshot::FileRead { id, content }) => surveyed.add(entry, id, content, &found[at]),
-            Err(reason) => surveyed.add(entry, UNREADABLE, snapshot::FileContent::NoSource(reason), &found[at]),
+            Err(reason) => match &found[at] {
+                Found::Unsure(row) if base.id_of(row) == Some(UNREADABLE) => {
+                    surveyed.keep_row(entry, row.part, row.number)
+                }
+                found => surveyed.add(entry, UNREADABLE, snapshot::FileContent::NoSource(reason), found),
+            },
         }
     }
     surveyed
@@ -239,15 +262,19 @@ pub(super) fn survey(
 
 impl Surveyed {
     /// A file whose content is indexed.
-    fn keep(&mut self, entry: &Entry, place: Option<(u32, u32)>, found: &Found) {
-        let Some((part, number)) = place else { return };
+    fn keep(&mut self, entry: &Entry, id: ContentId, base: &Base, found: &Found) {
+        let Some((part, number)) = base.known(entry, id) else { return };
         match found {
             Found::New => self.changes.added.push(entry.path.clone()),
-            Found::Unsure(row) | Found::Same(row) if (row.part, row.number) != (part, number) => {
+            Found::Unsure(row) | Found::Same(row) if base.id_of(row) != Some(id) => {
                 self.changes.changed.push(entry.path.clone())
             }
             Found::Unsure(_) | Found::Same(_) => {}
         }
+        self.keep_row(entry, part, number);
+    }
+
+    fn keep_row(&mut self, entry: &Entry, part: u32, number: u32) {
         self.rows.push((entry.path.as_str().into(), Row { part, number, stamp: entry.stamp }));
     }
 

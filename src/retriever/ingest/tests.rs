@@ -17,7 +17,7 @@ struct Stand {
     fingerprint: String,
     /// Texts that were embedded.
     embedded: Mutex<Vec<String>>,
-    /// Fails on batches with a text that holds this.
+    /// Fails on batches with a text that holds this; the empty text fails on all.
     fails_on: Option<&'static str>,
     /// Ends the work when so many texts were embedded.
     patience: AtomicUsize,
@@ -123,7 +123,7 @@ impl Scene {
         self.scratch.path().canonicalize().expect("there").join(name)
     }
 
-    /// Writes files; they look as if they had been there for an hour.
+    /// Writes files.
     fn write(&self, root: &str, files: &[(&str, &str)]) -> &Self {
         for (path, content) in files {
             let path = self.root(root).join(path);
@@ -253,19 +253,57 @@ fn nothing_is_read_that_looks_as_it_did() {
     assert_eq!((report.read, report.candidates), (1, 0));
 }
 
+/// The parts of the index, and the files in its folder.
+fn parts(scene: &Scene) -> (usize, usize) {
+    let files = std::fs::read_dir(scene.data.repository(&scene.root("one")).path.join("segments")).expect("there");
+    (scene.open("one").expect("an index").view.build.manifest.parts.len(), files.count())
+}
+
 #[test]
-fn many_small_changes_are_made_one_segment_in_time() {
+fn small_changes_are_gathered_in_time_and_nothing_is_embedded_again_for_it() {
     let scene = Scene::new();
-    scene.write("one", &[("a.py", A), ("c.py", C)]);
-    scene.check("one", OF_A + 1);
-    for at in 0..3 * MOST_PARTS {
-        scene.write("one", &[("c.py", &format!("x = {at}0\n"))]);
-        scene.check("one", 1);
-        let build = scene.open("one").expect("an index").view.build;
-        assert!(build.manifest.parts.len() <= MOST_PARTS, "{:?}", build.manifest.parts);
-        let files =
-            std::fs::read_dir(scene.data.repository(&scene.root("one")).path.join("segments")).expect("there").count();
-        assert_eq!(files, 2 * build.manifest.parts.len(), "what no build needs is removed");
+    let source = |at: usize, round: usize| format!("def f{at}():\n    return {round}\n");
+    for at in 0..20 {
+        scene.write("one", &[(&format!("m{at:02}.py"), &source(at, 0))]);
+    }
+    scene.check("one", 20 * 4);
+    let mut most = 0;
+    for round in 1..=2 * MOST_PARTS {
+        scene.write("one", &[(&format!("m{round:02}.py"), &source(round, round))]);
+        scene.check("one", 2);
+        let (parts, files) = parts(&scene);
+        assert!(parts <= MOST_PARTS && files == 2 * parts, "{parts} parts in {files} files");
+        most = most.max(parts);
+    }
+    assert_eq!(most, MOST_PARTS, "they were gathered when they were so many, and not before");
+    // Most of what there is changes: what is left of the old is taken over.
+    for at in 0..15 {
+        scene.write("one", &[(&format!("m{at:02}.py"), &source(at, 99))]);
+    }
+    scene.check("one", 15 * 2);
+    assert!(parts(&scene).0 <= 3);
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig { cases: 8, ..Default::default() })]
+
+    /// After any edits an index is what one made from nothing would be.
+    #[test]
+    fn any_edits_lead_to_the_same_index(rounds in proptest::collection::vec(proptest::collection::vec((0..6_usize, 0..4_usize), 1..5), 1..12)) {
+        let scene = Scene::new();
+        scene.write("one", &[("z.py", A)]);
+        scene.index("one").expect("it is indexed");
+        for edits in rounds {
+            for (file, content) in edits {
+                let path = format!("{}/m{file}.py", ["a", "b", "q"][file % 3]);
+                match content {
+                    0 => _ = std::fs::remove_file(scene.root("one").join(&path)),
+                    _ => _ = scene.write("one", &[(&path, &A.repeat(content).replace("return", &format!("return {file} +")))]),
+                }
+            }
+            scene.index("one").expect("it is indexed");
+            scene.check_like_fresh("one");
+        }
     }
 }
 
@@ -291,7 +329,7 @@ fn check_old_index(scene: &Scene, changed: usize) {
 #[test]
 fn a_run_in_which_nothing_can_be_embedded_fails_and_leaves_the_index() {
     let mut scene = Scene::new();
-    scene.encoder.fails_on = Some("def");
+    scene.encoder.fails_on = Some("");
     scene.write("one", &[("a.py", A)]);
     let error = scene.index("one").expect_err("nothing was embedded").to_string();
     assert!(error.contains("none of 9 windows could be embedded") && error.contains("it is meant to"), "{error}");
@@ -302,7 +340,7 @@ fn a_run_in_which_nothing_can_be_embedded_fails_and_leaves_the_index() {
     scene.encoder.fails_on = None;
     scene.check("one", OF_A);
     assert_eq!(failure(&scene), None);
-    scene.encoder.fails_on = Some("return 3");
+    scene.encoder.fails_on = Some("");
     scene.write("one", &[("a.py", &A.replace("return 2", "return 3"))]);
     scene.index("one").expect_err("nothing was embedded");
     check_old_index(&scene, 1);
@@ -310,18 +348,85 @@ fn a_run_in_which_nothing_can_be_embedded_fails_and_leaves_the_index() {
 }
 
 #[test]
-fn a_batch_that_fails_costs_itself_and_is_tried_again() {
+fn a_window_that_fails_costs_itself_and_is_tried_again() {
     let mut scene = Scene::new();
     scene.encoder.fails_on = Some("bad");
     let lines = |word: &str| format!("{word} = 1\n") + &(0..200).map(|at| format!("x = {at}\n")).collect::<String>();
     scene.write("one", &[("a.py", &lines("bad"))]);
     let report = scene.index("one").expect("some could be embedded");
-    assert_eq!((report.embedding.embedded, report.embedding.failed), (201 - embed::BATCH, embed::BATCH));
-    assert_eq!((report.counts.windows, report.counts.vectors), (201, 201 - embed::BATCH));
-    assert!(!report.counts.is_complete());
-    scene.encoder.count();
+    assert_eq!((report.embedding.embedded, report.embedding.failed), (200, 1));
+    assert_eq!((report.counts.windows, report.counts.vectors), (201, 200));
+    // Nor does it hold up what comes after it.
+    scene.write("one", &[("b.py", "y = 1\n")]);
+    let report = scene.index("one").expect("some could be embedded");
+    assert_eq!((report.embedding.embedded, report.counts.windows, report.counts.vectors), (1, 202, 201));
+    scene.write("one", &[("b.py", "worse = bad\n")]);
+    let report = scene.index("one").expect("the encoder is not to blame");
+    assert_eq!((report.counts.windows, report.counts.vectors), (202, 200));
+    scene.encoder.embedded.lock().expect("no panic").clear();
     scene.encoder.fails_on = None;
-    scene.check("one", embed::BATCH);
+    scene.check("one", 2);
+}
+
+/// Forgets all vectors when it is asked for them the second time.
+struct Forgetful {
+    store: MemoryStore,
+    asked: AtomicUsize,
+}
+
+impl EmbeddingStore for Forgetful {
+    fn get(
+        &self,
+        model: &ModelKey,
+        keys: &[crate::index::store::Key],
+    ) -> Result<Vec<Option<Vec<half::f16>>>, StoreError> {
+        match self.asked.fetch_add(1, Ordering::Relaxed) {
+            1 => Ok(vec![None; keys.len()]),
+            _ => self.store.get(model, keys),
+        }
+    }
+
+    fn put(&self, model: &ModelKey, items: &[(crate::index::store::Key, &[half::f16])]) -> Result<(), StoreError> {
+        self.store.put(model, items)
+    }
+}
+
+#[test]
+fn vectors_that_are_removed_from_the_store_meanwhile_are_not_missed() {
+    let scene = Scene::new();
+    scene.write("one", &[("a.py", A)]);
+    let store = Forgetful { store: MemoryStore::default(), asked: 0.into() };
+    let root = scene.root("one");
+    let directory = scene.data.repository(&root);
+    let (lock, options) = (directory.lock().expect("free"), snapshot::Options::default());
+    let encoder = &scene.encoder;
+    let job = Job { root: &root, revision: None, options: &options, encoder, store: &store, observer: encoder };
+    let report = ingest(&job, &directory, &lock).expect("it is indexed");
+    assert!(report.counts.is_complete(), "{report:?}");
+    drop(lock);
+    scene.check_like_fresh("one");
+}
+
+#[test]
+#[cfg(unix)]
+fn a_repository_that_cannot_be_read_has_not_become_empty() {
+    let scene = Scene::new();
+    scene.write("one", &[("a.py", A)]);
+    scene.check("one", OF_A);
+    // A pipe can't be read, whoever asks; and there is nothing else.
+    let path = scene.root("one").join("a.py");
+    std::fs::remove_file(&path).expect("removed");
+    std::os::unix::fs::symlink("nowhere", &path).expect("a link");
+    let report = scene.index("one").expect("a link is no source");
+    assert_eq!((report.counts.files, report.skipped), (0, 1));
+    let unreadable =
+        snapshot::Skipped { path: "a.py".to_owned(), reason: SkipReason::Unreadable { message: "no".to_owned() } };
+    let mut inventory = snapshot::inventory(&scene.root("one"), None, &snapshot::Options::default()).expect("a folder");
+    inventory.skipped.push(unreadable);
+    let nothing =
+        Surveyed { rows: Vec::new(), fresh: Vec::new(), is_unchanged: false, changes: Changes::default(), read: 0 };
+    let error = check_read(&nothing, &inventory).expect_err("nothing was read").to_string();
+    assert!(error.contains("none of the 1 files could be read"), "{error}");
 }
 
 #[test]
