@@ -24,7 +24,7 @@ pub trait Encoder: Send + Sync {
 
     /// SHA-256 (hex) over everything that a vector depends on besides the text: weights, tokenizer, configuration, pooling,
     /// instructions and the rules by which windows are cut. Vectors of different fingerprints must not meet. Computed when first
-    /// asked for, which takes as long as reading the weights.
+    /// asked for, which takes as long as reading the weights unless they are part of this program.
     fn fingerprint(&self) -> &str;
 
     /// The windows that a candidate is embedded in, at least one: each begins with the header, together they cover every byte of the

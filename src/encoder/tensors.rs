@@ -135,7 +135,7 @@ fn widen_f16(bytes: &[u8], values: &mut [f32]) {
 }
 
 /// As many values as are there in eights; says how many. A third of the time of the `half` crate, which calls a function for each eight
-/// and needs them aligned: as long as reading them from memory.
+/// and needs them aligned.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx,f16c")]
 fn widen_eights(bytes: &[u8], values: &mut [f32]) -> usize {

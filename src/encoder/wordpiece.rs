@@ -1,7 +1,7 @@
 //! F2: the WordPiece model of a `tokenizer.json`, with its vocabulary in one piece.
 //!
-//! Does what `tokenizers::models::wordpiece::WordPiece` does, in a fifth of the time to load: that one holds each token as two strings
-//! in two maps. Knows nothing of how a text becomes words.
+//! Does what `tokenizers::models::wordpiece::WordPiece` does, in a quarter of the time to load: that one holds each token as two
+//! strings in two maps. Knows nothing of how a text becomes words.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -44,7 +44,7 @@ impl WordPiece {
     }
 }
 
-/// A token without its text, which nothing here reads: half of the time of splitting went into these strings.
+/// A token without its text, which nothing here reads.
 fn piece(id: u32, start: usize, end: usize) -> Token {
     Token::new(id, String::new(), (start, end))
 }
@@ -57,10 +57,9 @@ impl Model for WordPiece {
             return self.unknown(word);
         }
         let prefix = &self.continuing_subword_prefix;
-        let continued = format!("{prefix}{word}");
+        let mut continuing = prefix.clone();
         let mut pieces = Vec::new();
         let mut rest = word;
-        let mut continuing = continued;
         while !rest.is_empty() {
             let start = word.len() - rest.len();
             continuing.truncate(prefix.len());
