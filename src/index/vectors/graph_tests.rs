@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use super::super::graph_file::{LayerLinks, Links};
 use super::super::tests::{Random, recall, rows, sample};
-use super::super::{Exact, GRAPH_FORMAT, build_graph};
+use super::super::{Exact, GRAPH_FORMAT, Scan, build_graph};
 use super::*;
 use crate::fsio::{SectionFile, write_atomically};
 
@@ -154,23 +154,27 @@ fn the_smallest_graphs_are_built_and_found_in() {
     }
 }
 
-/// A graph whose bytes are as they were written, and were made to do harm.
+/// A graph whose bytes are as they were written, and were made to do harm: it is refused, if not at once then where it is walked, and
+/// what is found is what a scan finds.
 #[track_caller]
 fn check_hostile(change: impl FnOnce(&mut Links), expected: &str) {
     let (segments, queries) = segment();
     let mut links = links().clone();
     change(&mut links);
     let opened = written(&links, &segments[0]);
-    let error = opened.and_then(|graph| {
+    let walked = opened.and_then(|graph| {
         let segments = [segments.into_iter().next().expect("one").with_graph(graph)];
-        let searched =
-            queries.iter().try_for_each(|it| Graph { segments: &segments }.search(it, 10, &|_| true).map(drop));
-        searched.map_err(|error| match error {
-            VectorError::File(error) => error,
-            other => panic!("{other}"),
+        for query in &queries {
+            let found = Graph { segments: &segments }.search(query, 10, &|_| true);
+            assert_eq!(found, Scan { segments: &segments }.search(query, 10, &|_| true));
+        }
+        let [rows] = &segments;
+        queries.iter().try_for_each(|it| {
+            let query = Query::new(it, rows.dimensions()).expect("a query");
+            walk(rows, rows.graph().expect("a graph"), &query, &|_| true, BREADTH).map(drop)
         })
     });
-    assert!(error.expect_err("refused").to_string().ends_with(expected));
+    assert!(walked.expect_err("refused").to_string().ends_with(expected));
 }
 
 #[test]
