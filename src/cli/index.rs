@@ -95,21 +95,10 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
         [] => vec![None],
         revisions => revisions.iter().map(|it| Some(it.as_str())).collect(),
     };
-    let mut outcomes = Vec::new();
-    for revision in revisions.iter().take_while(|_| !STOP.load(Ordering::Relaxed)) {
-        outcomes.push((*revision, indexer.index(*revision, &lock)));
-    }
+    let failed = indexer.index_all(&revisions, &lock)?;
     drop(lock);
-    let left = revisions.len() - outcomes.len();
-    let mut failed = indexer.tell(outcomes)?;
-    if left > 0 && failed.is_none() {
-        failed = Some(Failure {
-            code: INTERRUPTED,
-            error: anyhow!("stopped; {left} revisions are not indexed: run it again to go on from there"),
-        });
-    }
     if let (Some(format), Some(path), None) = (format, &arguments.export, &failed) {
-        indexer.export(arguments.rev.first().map(String::as_str), path, format)?;
+        indexer.export(revisions[0], path, format)?;
     }
     evict(&store, settings.index.store_bytes, start);
     match failed {
@@ -163,6 +152,22 @@ struct Indexer<'a> {
 }
 
 impl Indexer<'_> {
+    /// Indexes one revision after the other, and tells what became of them. Gives the first failure; one is no reason to leave out
+    /// the others.
+    fn index_all(&self, revisions: &[Option<&str>], lock: &Lock) -> Result<Option<Failure>, Failure> {
+        let mut outcomes = Vec::new();
+        for revision in revisions.iter().take_while(|_| !STOP.load(Ordering::Relaxed)) {
+            outcomes.push((*revision, self.index(*revision, lock)));
+        }
+        let left = revisions.len() - outcomes.len();
+        let failed = self.tell(outcomes)?;
+        let stopped = || Failure {
+            code: INTERRUPTED,
+            error: anyhow!("stopped; {left} revisions are not indexed: run it again to go on from there"),
+        };
+        Ok(failed.or_else(|| (left > 0).then(stopped)))
+    }
+
     fn index(&self, revision: Option<&str>, lock: &Lock) -> Result<Report, IngestError> {
         let observer = Shown::default();
         let job = Job {

@@ -116,9 +116,10 @@ fn json_has_the_documented_shape() {
     assert_eq!(keys(&answer["query"]), "images mode model retriever tokens tokens_used truncated");
     let image = "height name reason used width";
     assert_eq!(keys(&answer["query"]["images"][0]), image);
-    let index = "commit embedded_candidates embedded_windows files functions notes skipped stale";
+    let index =
+        "cached_windows commit compared_candidates embedded_windows files functions indexed notes skipped stale";
     assert_eq!(keys(&answer["index"]), index);
-    assert_eq!(keys(&answer["timings_ms"]), "encoder index lexical load snapshot total");
+    assert_eq!(keys(&answer["timings_ms"]), "encoder index lexical load query refresh snapshot total");
     assert_eq!(keys(&answer["files"][0]["scores"]), "context dense lexical mention terms");
     assert_eq!(keys(&answer["functions"][0]["scores"]), "context dense lexical mention terms");
     assert_eq!(keys(&answer["files"][0]["lines"][0]), "line text");
@@ -322,11 +323,11 @@ fn flags_without_effect_are_refused() {
 
 #[test]
 fn rerank_sets_what_is_embedded() {
-    assert_eq!(located(&["--rerank", "0"])["index"]["embedded_candidates"], 0);
+    assert_eq!(located(&["--rerank", "0"])["index"]["compared_candidates"], 0);
     assert_eq!(located(&["--rerank", "0"])["query"]["model"], Value::Null);
     // Four functions, and a quarter as many files.
-    assert_eq!(located(&["--rerank", "4"])["index"]["embedded_candidates"], 5);
-    assert_eq!(located(&["--rerank", "4", "--granularity", "file"])["index"]["embedded_candidates"], 1);
+    assert_eq!(located(&["--rerank", "4"])["index"]["compared_candidates"], 5);
+    assert_eq!(located(&["--rerank", "4", "--granularity", "file"])["index"]["compared_candidates"], 1);
 }
 
 #[test]

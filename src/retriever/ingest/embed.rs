@@ -41,6 +41,13 @@ struct Planned {
     origin: Origin,
 }
 
+/// A window as it was cut.
+struct Cut {
+    level: Level,
+    record: WindowRecord,
+    window: Window,
+}
+
 enum Origin {
     Store,
     /// A row of the vectors that it had.
@@ -112,32 +119,40 @@ impl<'a> Embedder<'a> {
         let mut seen: HashSet<Key> = HashSet::new();
         for chunk in candidates.chunks(CUT_AT_ONCE) {
             self.check_stop()?;
-            let cut =
-                |&(number, candidate): &(u32, &Candidate)| -> Result<Vec<(Level, WindowRecord, Window)>, IngestError> {
-                    let windows = self.job.encoder.windows(&candidate.header(), candidate.body()?)?;
-                    self.job.observer.at(Phase::Cutting, done.fetch_add(1, Ordering::Relaxed) + 1, candidates.len());
-                    let record = |window: Window| {
-                        let body = window.body.start as u32..window.body.end as u32;
-                        let key = Key::of_tokens(&window.tokens);
-                        (candidate.level, WindowRecord { candidate: number, body, key }, window)
-                    };
-                    Ok(windows.into_iter().map(record).collect())
-                };
-            let windows: Vec<_> =
-                chunk.par_iter().map(cut).collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
-            let keys: Vec<Key> = windows.iter().map(|it| it.1.key).collect();
-            let mut known = Vec::with_capacity(keys.len());
-            for keys in keys.chunks(ASKED) {
-                known.extend(self.job.store.get(self.model, keys)?.into_iter().map(|it| it.is_some()));
-            }
-            for ((level, record, window), is_known) in windows.into_iter().zip(known) {
-                let key = record.key;
-                self.levels[level as usize].push(Planned { window: record, origin: Origin::Store });
-                match is_known {
-                    true => self.cached += 1,
-                    false if seen.insert(key) => self.missing.push((key, window)),
-                    false => {}
-                }
+            let cut = |it: &(u32, &Candidate)| {
+                self.job.observer.at(Phase::Cutting, done.fetch_add(1, Ordering::Relaxed) + 1, candidates.len());
+                self.windows(it.0, it.1)
+            };
+            let windows = chunk.par_iter().map(cut).collect::<Result<Vec<_>, IngestError>>()?;
+            self.look_up(windows.into_iter().flatten().collect(), &mut seen)?;
+        }
+        Ok(())
+    }
+
+    fn windows(&self, number: u32, candidate: &Candidate) -> Result<Vec<Cut>, IngestError> {
+        let windows = self.job.encoder.windows(&candidate.header(), candidate.body()?)?;
+        let cut = |window: Window| {
+            let body = window.body.start as u32..window.body.end as u32;
+            let record = WindowRecord { candidate: number, body, key: Key::of_tokens(&window.tokens) };
+            Cut { level: candidate.level, record, window }
+        };
+        Ok(windows.into_iter().map(cut).collect())
+    }
+
+    /// Plans windows, and notes those that the store lacks, each text once.
+    fn look_up(&mut self, windows: Vec<Cut>, seen: &mut HashSet<Key>) -> Result<(), IngestError> {
+        let keys: Vec<Key> = windows.iter().map(|it| it.record.key).collect();
+        let mut known = Vec::with_capacity(keys.len());
+        for keys in keys.chunks(ASKED) {
+            known.extend(self.job.store.get(self.model, keys)?.into_iter().map(|it| it.is_some()));
+        }
+        for (Cut { level, record, window }, is_known) in windows.into_iter().zip(known) {
+            let key = record.key;
+            self.levels[level as usize].push(Planned { window: record, origin: Origin::Store });
+            match is_known {
+                true => self.cached += 1,
+                false if seen.insert(key) => self.missing.push((key, window)),
+                false => {}
             }
         }
         Ok(())

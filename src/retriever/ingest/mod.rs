@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::encoder::{Encoder, EncoderError};
 use crate::fsio::{self, FileError};
-use crate::index::build::{Build, Counts, Manifest, Named, Part, Remark, Row, Target};
+use crate::index::build::{Build, Counts, Manifest, Named, Part, Remark, Row, Rules, Target};
 use crate::index::directory::{IndexError, Lock, RepositoryDirectory, SourceRecord};
 use crate::index::embeddings::{self, EmbeddingsError, LevelWriter};
 use crate::index::segment::{self, File, FileContent, SegmentError};
@@ -157,15 +157,7 @@ fn run(job: &Job, directory: &RepositoryDirectory, lock: &Lock) -> Result<Report
     let before = builds.iter().find(|it| it.manifest.target == target && it.manifest.rules == rules);
     let surveyed =
         survey::survey(&inventory, before, &base, &|done, total| job.observer.at(Phase::Reading, done, total));
-    let mut run = Run {
-        job,
-        directory,
-        base,
-        model,
-        embedding: Embedding::default(),
-        embedding_time: Duration::ZERO,
-        candidates: 0,
-    };
+    let mut run = Run::new(job, directory, base, model);
     run.check_stop()?;
     check_read(&surveyed, &inventory)?;
     let is_whole = run.has_all_vectors(&surveyed);
@@ -174,35 +166,15 @@ fn run(job: &Job, directory: &RepositoryDirectory, lock: &Lock) -> Result<Report
     let build = match before.filter(|it| is_whole && run.is_served(it, &surveyed, &inventory)) {
         Some(build) => build.clone(),
         None => {
-            let manifest = Manifest {
-                target: target.clone(),
-                created: seconds(start),
-                listed: nanoseconds(start),
-                rules,
-                model: Some(run.model.clone()),
-                counts: Counts::default(),
-                parts: Vec::new(),
-            };
-            let made = run.build(surveyed, &inventory, manifest)?;
+            let made = run.build(surveyed, &inventory, run.manifest(&target, rules, start))?;
             // What can't be opened must not take the place of what can.
             View::open(directory, made.clone())?;
             directory.publish(lock, &made)?;
             made
         }
     };
-    Ok(Report {
-        target,
-        is_new,
-        changes,
-        counts: build.manifest.counts,
-        read,
-        embedding: run.embedding,
-        candidates: run.candidates,
-        skipped: build.skipped.len(),
-        notes: build.notes.len(),
-        embedding_time: run.embedding_time,
-        time: start.elapsed().unwrap_or_default(),
-    })
+    let time = start.elapsed().unwrap_or_default();
+    Ok(Report { is_new, read, time, ..run.report(target, changes, &build) })
 }
 
 /// An index as it is found when a question is asked.
@@ -300,7 +272,41 @@ struct Run<'a> {
     candidates: usize,
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
+    fn new(job: &'a Job<'a>, directory: &'a RepositoryDirectory, base: Base, model: ModelKey) -> Self {
+        let (embedding, embedding_time) = (Embedding::default(), Duration::ZERO);
+        Run { job, directory, base, model, embedding, embedding_time, candidates: 0 }
+    }
+
+    fn manifest(&self, target: &Target, rules: Rules, start: SystemTime) -> Manifest {
+        Manifest {
+            target: target.clone(),
+            created: seconds(start),
+            listed: nanoseconds(start),
+            rules,
+            model: Some(self.model.clone()),
+            counts: Counts::default(),
+            parts: Vec::new(),
+        }
+    }
+
+    /// What was done, but for the time and what was read.
+    fn report(self, target: Target, changes: Changes, build: &Build) -> Report {
+        Report {
+            target,
+            is_new: false,
+            changes,
+            counts: build.manifest.counts,
+            read: 0,
+            embedding: self.embedding,
+            candidates: self.candidates,
+            skipped: build.skipped.len(),
+            notes: build.notes.len(),
+            embedding_time: self.embedding_time,
+            time: Duration::ZERO,
+        }
+    }
+
     fn check_stop(&self) -> Result<(), IngestError> {
         match self.job.observer.should_stop() {
             true => Err(IngestError::Stopped { embedded: 0, missing: 0 }),

@@ -243,24 +243,32 @@ pub(super) fn survey(
     surveyed.read = unread.len();
     let read = inventory.read(&unread, &|entry, id| base.known(entry, id).is_some(), progress);
     for (at, read) in unread.into_iter().zip(read) {
-        let entry = &inventory.files[at];
-        match read {
-            Ok(snapshot::FileRead { id, content: snapshot::FileContent::Known }) => {
-                surveyed.keep(entry, id, base, &found[at]);
-            }
-            Ok(snapshot::FileRead { id, content }) => surveyed.add(entry, id, content, &found[at]),
-            Err(reason) => match &found[at] {
-                Found::Unsure(row) if base.id_of(row) == Some(UNREADABLE) => {
-                    surveyed.keep_row(entry, row.part, row.number)
-                }
-                found => surveyed.add(entry, UNREADABLE, snapshot::FileContent::NoSource(reason), found),
-            },
-        }
+        surveyed.take(&inventory.files[at], read, base, &found[at]);
     }
     surveyed
 }
 
 impl Surveyed {
+    /// A file that was read, or could not be.
+    fn take(
+        &mut self,
+        entry: &Entry,
+        read: Result<snapshot::FileRead, snapshot::SkipReason>,
+        base: &Base,
+        found: &Found,
+    ) {
+        match (read, found) {
+            (Ok(snapshot::FileRead { id, content: snapshot::FileContent::Known }), _) => {
+                self.keep(entry, id, base, found)
+            }
+            (Ok(snapshot::FileRead { id, content }), _) => self.add(entry, id, content, found),
+            (Err(_), Found::Unsure(row)) if base.id_of(row) == Some(UNREADABLE) => {
+                self.keep_row(entry, row.part, row.number);
+            }
+            (Err(reason), _) => self.add(entry, UNREADABLE, snapshot::FileContent::NoSource(reason), found),
+        }
+    }
+
     /// A file whose content is indexed.
     fn keep(&mut self, entry: &Entry, id: ContentId, base: &Base, found: &Found) {
         let Some((part, number)) = base.known(entry, id) else { return };
