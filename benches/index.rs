@@ -8,7 +8,7 @@
 //!   the same three runs without the embedding, the memory that the whole process took at most, the bytes on disk, and `sightline
 //!   locate` as a process of its own, from start to end, with an issue of 64 tokens; `--retriever dense` searches all vectors.
 //!
-//! The machine should be idle.
+//! `-- --no-small` or `--no-large` leaves one out. The machine should be idle.
 
 mod sources;
 
@@ -30,10 +30,15 @@ const QUESTIONS: usize = 41;
 fn main() -> anyhow::Result<()> {
     println!("question   what does an index cost, and how soon does it answer?");
     println!("machine    {}, {} threads", sources::processor(), rayon::current_num_threads());
-    let sources = sources::dependency_sources(100)?;
     let encoder = encoder::bundled()?;
-    small(&sources::copy(&sources::dependency_sources(4)?, 40)?, &encoder)?;
-    large(&sources::copy(&sources, 5000)?, &Random(encoder))
+    let is_wanted = |part: &str| !std::env::args().any(|it| it == format!("--no-{part}"));
+    if is_wanted("small") {
+        small(&sources::copy(&sources::dependency_sources(4)?, 40)?, &encoder)?;
+    }
+    if is_wanted("large") {
+        large(&sources::copy(&sources::dependency_sources(100)?, 5000)?, &Random(encoder))?;
+    }
+    Ok(())
 }
 
 fn small(folder: &tempfile::TempDir, encoder: &MiniLm) -> anyhow::Result<()> {

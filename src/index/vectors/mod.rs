@@ -40,12 +40,12 @@ pub trait VectorIndex {
 /// Whether rows are so many that a graph is worth its building. A search along one takes less time than a scan from some 10,000
 /// rows on, but building it takes minutes where a scan still takes milliseconds, finds everything and has nothing to keep; and the
 /// first search after opening, the only one of a short-lived process, is faster by scan up to 200 MB of codes. The limit is a scan
-/// of 64 MiB: some 8 ms by two busy threads (`cargo bench --bench search`), less than embedding a query takes.
+/// of 128 MiB: 10 to 20 ms by two threads (`cargo bench --bench search`), less than embedding a query takes.
 pub fn is_worth_a_graph(rows: usize, dimensions: usize) -> bool {
     rows.saturating_mul(dimensions) > WORTH_A_GRAPH
 }
 
-const WORTH_A_GRAPH: usize = 1 << 26;
+const WORTH_A_GRAPH: usize = 1 << 27;
 
 /// Which candidates may be found. It is asked for every candidate, and by several threads.
 pub type Accept<'a> = &'a (dyn Fn(u32) -> bool + Sync);
