@@ -127,7 +127,7 @@ def mounted(folder, options):
 
 def full_disk(program, scratch):
     folder, root = scratch / "small", scratch / "repository"
-    if not mounted(folder, "size=900k"):
+    if not mounted(folder, "size=300k"):
         return
     try:
         place = Place(program, folder / "data")

@@ -1,9 +1,10 @@
 //! Progress on standard error, on a terminal only.
 
+use std::fmt::Write;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 /// A bar that disappears when it is dropped. Shows nothing when standard error is no terminal, or for work that is
 /// done at once.
@@ -18,9 +19,10 @@ impl Bar {
     /// A bar labelled with what is done to what ("reading", "files").
     pub fn new(verb: &str, unit: &str) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(REDRAWS));
-        let template = format!("{verb:>10} [{{bar:30}}] {{human_pos}}/{{human_len}} {unit}  {{per_sec}}  {{eta}} left");
+        let template = format!("{verb:>10} [{{bar:30}}] {{human_pos}}/{{human_len}} {unit}  {{rate}}  {{eta}} left");
         if let Ok(style) = ProgressStyle::with_template(&template) {
-            bar.set_style(style.progress_chars("=> "));
+            let rate = |state: &ProgressState, out: &mut dyn Write| _ = write!(out, "{:.0}/s", state.per_sec());
+            bar.set_style(style.with_key("rate", rate).progress_chars("=> "));
         }
         bar.enable_steady_tick(Duration::from_millis(200));
         Bar { bar }
