@@ -73,7 +73,7 @@ fn write_lines(view: &View, vectors: &Vectors, out: &mut BufWriter<&std::fs::Fil
     Ok(())
 }
 
-/// `vectors` [rows, dimensions] as 16-bit floats, and for each row `candidate` [rows], its number, and `body` [rows, 2], the bytes of
+/// `vectors` (rows, dimensions) as 16-bit floats, and for each row `candidate` (rows), its number, and `body` (rows, 2), the bytes of
 /// the candidate's body that it is of. The metadata has the head of the JSON lines, and `candidates` in the form of their lines.
 fn tensors(view: &View, vectors: &Vectors) -> anyhow::Result<Vec<u8>> {
     let (mut values, mut owners, mut bodies, mut rows) = (Vec::new(), Vec::new(), Vec::new(), 0);

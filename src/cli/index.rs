@@ -100,7 +100,9 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
     if let (Some(format), Some(path), None) = (format, &arguments.export, &failed) {
         indexer.export(revisions[0], path, format)?;
     }
-    evict(&store, settings.index.store_bytes, start);
+    if failed.is_none() {
+        evict(&store, settings.index.store_bytes, start);
+    }
     match failed {
         Some(failure) => Err(failure),
         None if arguments.watch => indexer.watch(settings),
@@ -248,11 +250,12 @@ impl Indexer<'_> {
             Ok(None) => String::new(),
             Ok(Some(failure)) | Err(failure) => super::message(&failure.error),
         };
-        if !message.is_empty() && message != *told {
+        if message.is_empty() {
+            evict(self.store, settings.index.store_bytes, start);
+        } else if message != *told {
             terminal::warning(&message);
         }
         *told = message;
-        evict(self.store, settings.index.store_bytes, start);
     }
 }
 

@@ -186,7 +186,7 @@ impl Segment {
     }
 }
 
-/// A stored file as it was given to [`write`]; `None` if its functions can't be in it.
+/// A stored file as it was given to [`write()`]; `None` if its functions can't be in it.
 fn opened(record: FileRecord, number: u32, store: &Arc<dyn TextStore>) -> Option<File> {
     let FileRecord { path, id, wanted, content } = record;
     let content = match content {
