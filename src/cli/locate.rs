@@ -36,13 +36,13 @@ pub struct Arguments {
     /// Results in each list [default: 10].
     #[arg(short = 'k', long = "results", value_name = "N")]
     results: Option<NonZeroUsize>,
-    /// What ranks: plain BM25, the encoder over every candidate (slow), or all evidence [default: hybrid].
+    /// What ranks: plain BM25, the encoder over every candidate (slow without an index), or all evidence [default: hybrid].
     #[arg(long, value_parser = one_of(RetrieverKind::ALL, RetrieverKind::name))]
     retriever: Option<RetrieverKind>,
     /// Which lists to print [default: both].
     #[arg(long, value_parser = one_of(Granularity::ALL, Granularity::name))]
     granularity: Option<Granularity>,
-    /// Functions that hybrid embeds, the best of the lexical list; a quarter as many files. 0: no encoder [default: 100].
+    /// Functions that hybrid compares by the encoder, the best of the lexical list; a quarter as many files. 0: no encoder [default: 100].
     #[arg(long, value_name = "N")]
     rerank: Option<usize>,
     /// A folder with the model's files (config.json, tokenizer.json, model.safetensors) instead of those in the program.
