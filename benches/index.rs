@@ -182,6 +182,14 @@ impl Encoder for Random {
     fn query(&self, issue: &IssueReport) -> Result<QueryEmbedding, EncoderError> {
         self.0.query(issue)
     }
+
+    fn embed_inputs(
+        &self,
+        _: &[sightline::encoder::Input],
+        _: &sightline::encoder::Progress,
+    ) -> Vec<Result<sightline::encoder::InputEmbedding, EncoderError>> {
+        unimplemented!("no index asks for it")
+    }
 }
 
 /// A direction that depends on the tokens alone.

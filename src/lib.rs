@@ -4,6 +4,7 @@
 
 pub mod cli;
 pub mod config;
+pub mod device;
 pub mod encoder;
 pub mod fsio;
 pub mod imaging;

@@ -236,3 +236,25 @@ pub struct IssueReport {
     pub body: String,
     pub images: Vec<IssueImage>,
 }
+
+/// By which rules a text and its pictures become what a model reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Policy {
+    /// What users want: a picture as it is meant to be seen, a text that can't imitate the template, a template that is never cut.
+    #[default]
+    Default,
+    /// What the published implementation of the model does, bit for bit.
+    Reference,
+}
+
+impl Policy {
+    pub const ALL: [Policy; 2] = [Policy::Default, Policy::Reference];
+
+    /// The name in flags and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Policy::Default => "default",
+            Policy::Reference => "reference",
+        }
+    }
+}

@@ -12,8 +12,8 @@ use std::ops::Range;
 use candle_core::{Device, Result, Tensor};
 use serde::Deserialize;
 
-use super::kernels::{AddBias, AddNorm, BiasGelu, Norm, ScaledSoftmax, Widen};
-use super::tensors::{Stored, TensorFile};
+use crate::device::elementwise::{AddBias, AddNorm, BiasGelu, Norm, ScaledSoftmax, Widen};
+use crate::device::tensors::{Stored, TensorFile};
 use crate::vector::{add, dot, normalise};
 
 /// The fields of a BERT `config.json` that the network depends on.

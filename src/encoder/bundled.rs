@@ -10,8 +10,8 @@ use std::sync::Arc;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use super::tensors::Bytes;
 use super::{EncoderError, MiniLm};
+use crate::device::tensors::Bytes;
 
 const REGISTRY: &str = include_str!("../../models/registry.toml");
 

@@ -8,10 +8,10 @@ use tokenizers::{DecoderWrapper, NormalizerWrapper, PostProcessorWrapper, PreTok
 
 use super::bert::{Bert, Config};
 use super::bundled::{Checkpoint, Files, sha256};
-use super::tensors::TensorFile;
 use super::windows::{Frame, RULES, Tokens};
 use super::wordpiece::WordPiece;
-use super::{Encoder, EncoderError, ModelInfo, Progress, QueryEmbedding, Window, batch};
+use super::{Encoder, EncoderError, Input, InputEmbedding, ModelInfo, Progress, QueryEmbedding, Window, batch};
+use crate::device::tensors::TensorFile;
 use crate::types::IssueReport;
 use crate::vector;
 
@@ -90,13 +90,7 @@ impl Encoder for MiniLm {
 
     fn embed(&self, windows: &[&Window], progress: &Progress) -> Result<Vec<Vec<f32>>, EncoderError> {
         let sequences: Vec<&[u32]> = windows.iter().map(|window| &window.tokens[..]).collect();
-        batch::run(&sequences, progress, |batch| {
-            let failed = |error: candle_core::Error| EncoderError::Compute {
-                sequences: batch.len(),
-                cause: one_line(&error.to_string()),
-            };
-            self.network.embed(batch).map_err(failed)
-        })
+        self.embed_sequences(&sequences, progress)
     }
 
     /// The title and the body. If they don't fit one window: windows of the body that each begin with the title, the first eight of
@@ -115,6 +109,63 @@ impl Encoder for MiniLm {
         let end = used.last().map_or(0, |window| window.body.end);
         let tokens_used = asked.title.ids.len() + asked.body.starts.partition_point(|&start| start < end);
         Ok(QueryEmbedding { vector, tokens: asked.title.ids.len() + asked.body.ids.len(), tokens_used })
+    }
+
+    /// A text that is too long loses its end.
+    fn embed_inputs(&self, inputs: &[Input], progress: &Progress) -> Vec<Result<InputEmbedding, EncoderError>> {
+        let read: Vec<_> = inputs.iter().map(|input| self.sequence(input)).collect();
+        let sequences: Vec<&[u32]> = read.iter().flatten().map(|it| &it.ids[..]).collect();
+        let mut vectors = match self.embed_sequences(&sequences, progress) {
+            Ok(vectors) => vectors.into_iter(),
+            // The error names the batch, and so can't be given to one of its inputs alone.
+            Err(_) => return inputs.iter().map(|input| self.embed_input(input)).collect(),
+        };
+        read.into_iter().map(|sequence| sequence.map(|it| it.embedding(vectors.next().unwrap_or_default()))).collect()
+    }
+}
+
+/// An input as the model reads it.
+struct Sequence {
+    ids: Vec<u32>,
+    truncated_from: Option<usize>,
+}
+
+impl Sequence {
+    fn embedding(self, vector: Vec<f32>) -> InputEmbedding {
+        InputEmbedding { vector, tokens: self.ids.len(), image_tokens: 0, truncated_from: self.truncated_from }
+    }
+}
+
+impl MiniLm {
+    fn embed_sequences(&self, sequences: &[&[u32]], progress: &Progress) -> Result<Vec<Vec<f32>>, EncoderError> {
+        batch::run(sequences, progress, |batch| {
+            let failed = |error: candle_core::Error| EncoderError::Compute {
+                sequences: batch.len(),
+                cause: one_line(&error.to_string()),
+            };
+            self.network.embed(batch).map_err(failed)
+        })
+    }
+
+    fn embed_input(&self, input: &Input) -> Result<InputEmbedding, EncoderError> {
+        let sequence = self.sequence(input)?;
+        let vector = self.embed_sequences(&[&sequence.ids], &|_, _| ())?.pop().unwrap_or_default();
+        Ok(sequence.embedding(vector))
+    }
+
+    fn sequence(&self, input: &Input) -> Result<Sequence, EncoderError> {
+        if !input.images.is_empty() {
+            return Err(EncoderError::Blind { id: self.info.id.clone(), images: input.images.len() });
+        }
+        if input.instruction.as_deref().is_some_and(|it| !it.trim().is_empty()) {
+            return Err(EncoderError::Uninstructed { id: self.info.id.clone() });
+        }
+        let text = self.tokens(input.text.as_deref().unwrap_or_default())?.ids;
+        // Room for what opens and closes, at least.
+        let limit = input.max_length.unwrap_or(self.frame.window).clamp(2, self.frame.window);
+        let kept = text.len().min(limit - 2);
+        let ids = [&[self.frame.opening], &text[..kept], &[self.frame.closing]].concat();
+        Ok(Sequence { ids, truncated_from: (kept < text.len()).then_some(text.len() + 2) })
     }
 }
 

@@ -9,8 +9,8 @@ use safetensors::SafeTensors;
 use serde::Deserialize;
 
 use super::*;
+use crate::device::tensors::Bytes;
 use crate::encoder::load;
-use crate::encoder::tensors::Bytes;
 use crate::vector::dot;
 
 static MODEL: LazyLock<MiniLm> =

@@ -5,15 +5,13 @@
 mod batch;
 mod bert;
 mod bundled;
-mod kernels;
 mod minilm;
-mod tensors;
 mod windows;
 mod wordpiece;
 
 use std::ops::Range;
 
-use crate::types::IssueReport;
+use crate::types::{IssueImage, IssueReport};
 
 pub use bundled::{bundled, load};
 pub use minilm::MiniLm;
@@ -45,6 +43,38 @@ pub trait Encoder: Send + Sync {
     /// # Errors
     /// Those of [`Encoder::windows`] and [`Encoder::embed`].
     fn query(&self, issue: &IssueReport) -> Result<QueryEmbedding, EncoderError>;
+
+    /// A vector for each input, in order; an input that can't be embedded is an error of its own and costs the others nothing.
+    fn embed_inputs(&self, inputs: &[Input], progress: &Progress) -> Vec<Result<InputEmbedding, EncoderError>>;
+}
+
+/// Something to embed as it is: no windows are cut and no roles are known.
+#[derive(Debug, Clone, Default)]
+pub struct Input {
+    /// What the model is told to do; `None` or blank for its default. Models without instructions refuse one.
+    pub instruction: Option<String>,
+    pub text: Option<String>,
+    /// In the order in which the model sees them, before the text. Models that can't see refuse them.
+    pub images: Vec<IssueImage>,
+    /// Most tokens, those of the template and of the pictures included; `None` for the model's own limit.
+    pub max_length: Option<usize>,
+    /// Fewest pixels that a picture is shown with.
+    pub min_pixels: Option<u32>,
+    /// Most pixels that a picture is shown with.
+    pub max_pixels: Option<u32>,
+}
+
+/// An embedded [`Input`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct InputEmbedding {
+    /// Of length 1.
+    pub vector: Vec<f32>,
+    /// Tokens that the model read, those of the template and of the pictures included.
+    pub tokens: usize,
+    /// How many of them stand for pictures.
+    pub image_tokens: usize,
+    /// Tokens that there would have been without a limit, where that is more.
+    pub truncated_from: Option<usize>,
 }
 
 /// Hears, from any thread, how many windows are embedded and how many there are.
@@ -103,6 +133,27 @@ pub enum EncoderError {
         "the model failed on a batch of {sequences} windows: {cause}; copy the model's files again, or rank without an encoder"
     )]
     Compute { sequences: usize, cause: String },
+    #[error("{id} can't see, and the input has {images} pictures; leave them out, or use a vision-language model")]
+    Blind { id: String, images: usize },
+    #[error("{id} takes no instruction; leave it out, or use a model that does")]
+    Uninstructed { id: String },
     #[error("no threads to embed on: {cause}; lower the number of threads or raise the limit of the system")]
     Threads { cause: String },
+}
+
+impl EncoderError {
+    /// A name for programs that doesn't change.
+    pub fn code(&self) -> &'static str {
+        match self {
+            EncoderError::Unreadable { .. } => "model_unreadable",
+            EncoderError::Damaged { .. } => "model_damaged",
+            EncoderError::Foreign { .. } => "model_unsupported",
+            EncoderError::NotBundled => "model_not_bundled",
+            EncoderError::Tokenize { .. } => "tokenizer_failed",
+            EncoderError::Compute { .. } => "model_failed",
+            EncoderError::Blind { .. } => "images_unsupported",
+            EncoderError::Uninstructed { .. } => "instruction_unsupported",
+            EncoderError::Threads { .. } => "no_threads",
+        }
+    }
 }

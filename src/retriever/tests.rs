@@ -64,6 +64,14 @@ impl Encoder for StandIn {
     fn query(&self, _: &IssueReport) -> Result<QueryEmbedding, EncoderError> {
         Ok(QueryEmbedding { vector: vec![1.0, 0.0], tokens: 9, tokens_used: 7 })
     }
+
+    fn embed_inputs(
+        &self,
+        _: &[crate::encoder::Input],
+        _: &crate::encoder::Progress,
+    ) -> Vec<Result<crate::encoder::InputEmbedding, EncoderError>> {
+        unimplemented!("no retriever asks for it")
+    }
 }
 
 fn weights() -> Weights {

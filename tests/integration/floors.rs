@@ -7,6 +7,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("fsio", 0),
     ("types", 0),
     ("vector", 0),
+    ("device", 1),
     ("imaging", 1),
     ("index", 1),
     ("snapshot", 1),

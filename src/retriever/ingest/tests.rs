@@ -94,6 +94,14 @@ impl Encoder for Stand {
     fn query(&self, _: &IssueReport) -> Result<QueryEmbedding, EncoderError> {
         Ok(QueryEmbedding { vector: vector(""), tokens: 0, tokens_used: 0 })
     }
+
+    fn embed_inputs(
+        &self,
+        _: &[crate::encoder::Input],
+        _: &crate::encoder::Progress,
+    ) -> Vec<Result<crate::encoder::InputEmbedding, EncoderError>> {
+        unimplemented!("no index asks for it")
+    }
 }
 
 impl Observer for Stand {

@@ -1,4 +1,4 @@
-//! F2: the tensors of a safetensors file, left as they lie in it and turned into f32 when they are used.
+//! F1: the tensors of a safetensors file, left as they lie in it and turned into f32 when they are used.
 //!
 //! A process that answers one question reads each weight once: a copy of them all would cost it more than the question (a page that is
 //! written for the first time takes longer than converting what goes into it). Knows nothing of networks.
@@ -13,19 +13,19 @@ use rayon::prelude::*;
 use safetensors::{Dtype, SafeTensors};
 
 /// The bytes of a file, compiled in or read.
-pub(super) type Bytes = Arc<Cow<'static, [u8]>>;
+pub type Bytes = Arc<Cow<'static, [u8]>>;
 
 /// Values that a thread converts at a time. They fit the innermost cache.
 const BLOCK: usize = 1024;
 
 /// A file whose table of contents has been read.
-pub(super) struct TensorFile {
+pub struct TensorFile {
     tensors: HashMap<String, Stored>,
 }
 
 /// A tensor as it lies in its file. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct Stored {
+pub struct Stored {
     file: Bytes,
     start: usize,
     end: usize,
@@ -36,7 +36,7 @@ pub(super) struct Stored {
 impl TensorFile {
     /// # Errors
     /// Bytes that are no such file, or not all of it.
-    pub(super) fn open(file: &Bytes) -> Result<Self, safetensors::SafeTensorError> {
+    pub fn open(file: &Bytes) -> Result<Self, safetensors::SafeTensorError> {
         let (header, contents) = SafeTensors::read_metadata(file)?;
         let base = size_of::<u64>() + header;
         let stored = |name: String| {
@@ -48,7 +48,7 @@ impl TensorFile {
         Ok(TensorFile { tensors: contents.offset_keys().into_iter().filter_map(stored).collect() })
     }
 
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+    pub fn names(&self) -> impl Iterator<Item = &str> {
         self.tensors.keys().map(String::as_str)
     }
 
@@ -56,7 +56,7 @@ impl TensorFile {
     ///
     /// # Errors
     /// One line that names the tensor: missing, of another shape, or not of floats.
-    pub(super) fn get(&self, name: &str, shape: &[usize]) -> Result<Stored, String> {
+    pub fn get(&self, name: &str, shape: &[usize]) -> Result<Stored, String> {
         let stored = self.tensors.get(name).ok_or_else(|| format!("tensor `{name}` is missing"))?;
         if stored.shape != shape {
             return Err(format!("tensor `{name}` has shape {:?} instead of {shape:?}", stored.shape));
@@ -68,7 +68,7 @@ impl TensorFile {
     }
 
     /// The name of a tensor that holds a value that is not finite, if one does: a single one makes every vector useless.
-    pub(super) fn non_finite(&self) -> Option<&str> {
+    pub fn non_finite(&self) -> Option<&str> {
         let found = self.tensors.par_iter().find_any(|(_, stored)| has_non_finite(stored.kind, stored.bytes()));
         found.map(|(name, _)| name.as_str())
     }
@@ -79,27 +79,31 @@ impl Stored {
         &self.file[self.start..self.end]
     }
 
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
     /// How many values it has.
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.shape.iter().product()
     }
 
     /// All values.
-    pub(super) fn values(&self) -> Vec<f32> {
+    pub fn values(&self) -> Vec<f32> {
         let mut values = vec![0.0; self.len()];
         self.copy_to(&mut values);
         values
     }
 
     /// All values, by all threads of this pool. As many as `values` is long.
-    pub(super) fn copy_to(&self, values: &mut [f32]) {
+    pub fn copy_to(&self, values: &mut [f32]) {
         let size = self.kind.bitsize() / 8;
         let parts = values.par_chunks_mut(16 * BLOCK).zip(self.bytes().par_chunks(16 * BLOCK * size));
         parts.for_each(|(values, bytes)| widen(self.kind, bytes, values));
     }
 
     /// Row `at` of a matrix. None beyond its last.
-    pub(super) fn copy_row_to(&self, at: usize, row: &mut [f32]) -> Option<()> {
+    pub fn copy_row_to(&self, at: usize, row: &mut [f32]) -> Option<()> {
         let length = row.len() * self.kind.bitsize() / 8;
         let start = at.checked_mul(length)?;
         widen(self.kind, self.bytes().get(start..start.checked_add(length)?)?, row);

@@ -1,4 +1,4 @@
-//! F2: the elementwise steps of a transformer layer, each one pass over memory and in place.
+//! F1: the elementwise steps of a transformer layer, each one pass over memory and in place.
 //!
 //! Candle's own versions allocate and walk a tensor several times a step and call `libm` for every `exp` and `erf`; together that
 //! was more than half of the time of a forward pass. Knows nothing of models: slices in, slices out, and candle's in-place seam.
@@ -9,35 +9,35 @@ use super::tensors::Stored;
 use crate::vector::add;
 
 /// The values of some tensors, one after the other, in place of what was there.
-pub(super) struct Widen<'a> {
+pub struct Widen<'a> {
     pub parts: &'a [Stored],
 }
 
 /// Adds `bias` to each row.
-pub(super) struct AddBias<'a> {
+pub struct AddBias<'a> {
     pub bias: &'a [f32],
 }
 
 /// `gelu(row + bias)` with the exact (erf) form of GELU.
-pub(super) struct BiasGelu<'a> {
+pub struct BiasGelu<'a> {
     pub bias: &'a [f32],
 }
 
 /// `softmax(scale * row)`.
-pub(super) struct ScaledSoftmax {
+pub struct ScaledSoftmax {
     pub scale: f32,
     /// Length of a row.
     pub width: usize,
 }
 
 /// `layer_norm(row + bias + residual row)`; the residual is the second tensor.
-pub(super) struct AddNorm<'a> {
+pub struct AddNorm<'a> {
     pub bias: &'a [f32],
     pub norm: &'a Norm,
 }
 
 /// Scale, shift and epsilon of a layer normalisation.
-pub(super) struct Norm {
+pub struct Norm {
     pub weight: Vec<f32>,
     pub bias: Vec<f32>,
     pub epsilon: f32,
@@ -127,7 +127,7 @@ impl InplaceOp2 for AddNorm<'_> {
 
 impl Norm {
     /// Normalises one row in place.
-    pub(super) fn apply(&self, row: &mut [f32]) {
+    pub fn apply(&self, row: &mut [f32]) {
         let count = row.len() as f32;
         let mean = sum(row, |x| x) / count;
         let variance = sum(row, |x| (x - mean) * (x - mean)) / count;
@@ -227,5 +227,5 @@ fn contiguous<'a>(values: &'a [f32], layout: &Layout) -> Result<&'a [f32]> {
 }
 
 #[cfg(test)]
-#[path = "kernels_tests.rs"]
+#[path = "elementwise_tests.rs"]
 mod tests;
