@@ -75,7 +75,7 @@ impl TensorFile {
 }
 
 impl Stored {
-    fn bytes(&self) -> &[u8] {
+    pub fn bytes(&self) -> &[u8] {
         &self.file[self.start..self.end]
     }
 
@@ -100,6 +100,12 @@ impl Stored {
         let size = self.kind.bitsize() / 8;
         let parts = values.par_chunks_mut(16 * BLOCK).zip(self.bytes().par_chunks(16 * BLOCK * size));
         parts.for_each(|(values, bytes)| widen(self.kind, bytes, values));
+    }
+
+    /// Rows of a matrix from `first` on, as many as `values` has room for, by this thread. Less if there are fewer.
+    pub fn copy_rows_to(&self, first: usize, inner: usize, values: &mut [f32]) {
+        let bytes = self.bytes().get(first * inner * self.kind.bitsize() / 8..).unwrap_or_default();
+        widen(self.kind, bytes, values);
     }
 
     /// Row `at` of a matrix. None beyond its last.
