@@ -16,9 +16,7 @@ use crate::types::IssueReport;
 pub fn encoder(folder: Option<&Path>, settings: &Settings) -> Result<Box<dyn Encoder>, EncoderError> {
     match folder {
         None => Ok(Box::new(encoder::bundled()?)),
-        Some(folder) => {
-            encoder::load(folder, &Options { images: settings.images.clone(), ..Options::default() })
-        }
+        Some(folder) => encoder::load(folder, &Options { images: settings.images.clone(), ..Options::default() }),
     }
 }
 

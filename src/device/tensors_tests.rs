@@ -86,10 +86,7 @@ fn what_is_asked_for_must_be_what_is_there() {
     let file = file(Dtype::F16, &[0; 8]);
     let refused = |name: &str, shape: &[usize], kinds: &[Dtype]| file.get_of(name, shape, kinds).err();
     assert_eq!(refused("b", &[2, 2], &[Dtype::F16]).as_deref(), Some("tensor `b` is missing"));
-    assert_eq!(
-        refused("a", &[4], &[Dtype::F16]).as_deref(),
-        Some("tensor `a` has shape [2, 2] instead of [4]")
-    );
+    assert_eq!(refused("a", &[4], &[Dtype::F16]).as_deref(), Some("tensor `a` has shape [2, 2] instead of [4]"));
     assert_eq!(
         refused("a", &[2, 2], &[Dtype::I8, Dtype::F32]).as_deref(),
         Some("tensor `a` holds F16 instead of I8, F32")

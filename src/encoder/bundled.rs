@@ -61,7 +61,11 @@ pub(super) fn load_minilm(folder: &Path, options: &Options) -> Result<MiniLm, En
         Err(EncoderError::Unfit { option, asked, cause, id })
     };
     if let Some(asked) = options.dimensions.filter(|&it| it != checkpoint.dimensions) {
-        return unfit("dimensions", asked, format!("its vectors have {}, and can't be shortened", checkpoint.dimensions));
+        return unfit(
+            "dimensions",
+            asked,
+            format!("its vectors have {}, and can't be shortened", checkpoint.dimensions),
+        );
     }
     let windows = 16..=checkpoint.window;
     if let Some(asked) = options.window.filter(|it| !windows.contains(it)) {
@@ -91,7 +95,7 @@ pub(super) fn read(folder: &Path, name: &str) -> Result<(Bytes, String), Encoder
 
 #[cfg(feature = "bundled-models")]
 fn bundled_files() -> Option<Files> {
-        Some(Files {
+    Some(Files {
         origin: "bundled".to_owned(),
         config: include_bytes!("../../models/all-MiniLM-L6-v2/config.json")[..].into(),
         tokenizer: include_bytes!("../../models/all-MiniLM-L6-v2/tokenizer.json")[..].into(),

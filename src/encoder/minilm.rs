@@ -12,7 +12,8 @@ use super::registry::Checkpoint;
 use super::windows::{Frame, RULES, Tokens};
 use super::wordpiece::WordPiece;
 use super::{
-    Encoder, EncoderError, ImageUse, Input, InputEmbedding, ModelInfo, Progress, QueryEmbedding, Window, batch, one_line,
+    Encoder, EncoderError, ImageUse, Input, InputEmbedding, ModelInfo, Progress, QueryEmbedding, Window, batch,
+    one_line,
 };
 use crate::device::tensors::TensorFile;
 use crate::types::{IssueImage, IssueReport};
@@ -47,7 +48,8 @@ impl MiniLm {
             let lacking = || foreign(&checkpoint, &files, "tokenizer.json", format!("it lacks the token {token}"));
             tokenizer.token_to_id(token).ok_or_else(lacking)
         };
-        let frame = Frame { window: checkpoint.window, opening: vec![special("[CLS]")?], closing: vec![special("[SEP]")?] };
+        let frame =
+            Frame { window: checkpoint.window, opening: vec![special("[CLS]")?], closing: vec![special("[SEP]")?] };
         let info = ModelInfo::of_text(&checkpoint.id, checkpoint.dimensions, checkpoint.window);
         Ok(MiniLm { info, checkpoint, files, fingerprint: OnceLock::new(), tokenizer, network, frame })
     }

@@ -12,8 +12,7 @@ use crate::device::tensors::Bytes;
 use crate::encoder::{Options, bundled};
 use crate::vector::dot;
 
-static MODEL: LazyLock<MiniLm> =
-    LazyLock::new(|| {
+static MODEL: LazyLock<MiniLm> = LazyLock::new(|| {
     let folder = root().join("models/all-MiniLM-L6-v2");
     bundled::load_minilm(&folder, &Options::default()).expect("the repository holds the model")
 });

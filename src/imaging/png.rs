@@ -43,7 +43,9 @@ fn reader(bytes: &[u8], width: u32) -> Result<Reader<Cursor<&[u8]>>, ImageError>
     let reader = decoder.read_info().map_err(ImageError::damaged)?;
     let size = reader.info().size();
     match reader.info().frame_control {
-        Some(frame) if (frame.width, frame.height) != size => Err(ImageError::damaged("its first frame is not its size")),
+        Some(frame) if (frame.width, frame.height) != size => {
+            Err(ImageError::damaged("its first frame is not its size"))
+        }
         _ => Ok(reader),
     }
 }

@@ -207,8 +207,14 @@ impl Config {
         let rules = [
             (text.heads.is_multiple_of(text.kv_heads), "`num_attention_heads` is no multiple of `num_key_value_heads`"),
             (text.head.is_multiple_of(2), "`head_dim` is odd"),
-            (text.sections.iter().sum::<usize>() == text.head / 2, "`mrope_section` does not sum to half of `head_dim`"),
-            (vision.hidden.is_multiple_of(vision.heads), "the vision tower's `hidden_size` does not divide into its heads"),
+            (
+                text.sections.iter().sum::<usize>() == text.head / 2,
+                "`mrope_section` does not sum to half of `head_dim`",
+            ),
+            (
+                vision.hidden.is_multiple_of(vision.heads),
+                "the vision tower's `hidden_size` does not divide into its heads",
+            ),
             (vision.head().is_multiple_of(4), "the vision tower's heads have no multiple of 4 dimensions"),
             (vision.out == text.hidden, "`out_hidden_size` is not the text tower's `hidden_size`"),
             (vision.deepstack.is_sorted_by(|a, b| a < b), "`deepstack_visual_indexes` is not ascending"),
@@ -216,11 +222,16 @@ impl Config {
                 vision.deepstack.last().is_none_or(|&it| it < vision.depth),
                 "`deepstack_visual_indexes` names a block beyond `depth`",
             ),
-            (vision.deepstack.len() < text.layers, "`deepstack_visual_indexes` has as many values as there are text layers"),
+            (
+                vision.deepstack.len() < text.layers,
+                "`deepstack_visual_indexes` has as many values as there are text layers",
+            ),
             (text.epsilon > 0.0 && text.epsilon < 1.0, "`rms_norm_eps` is not between 0 and 1"),
             (text.theta > 1.0 && text.theta.is_finite(), "`rope_theta` is not above 1"),
             (
-                [self.image_token, self.vision_start, self.vision_end].iter().all(|&it| (it as usize) < text.vocabulary),
+                [self.image_token, self.vision_start, self.vision_end]
+                    .iter()
+                    .all(|&it| (it as usize) < text.vocabulary),
                 "a token of pictures is beyond `vocab_size`",
             ),
         ];
@@ -283,7 +294,8 @@ impl TextFile {
     fn rope(&self) -> Result<(f32, [usize; 3]), String> {
         let none = Rope::default();
         let parts = [self.rope_parameters.as_ref().unwrap_or(&none), self.rope_scaling.as_ref().unwrap_or(&none)];
-        if let Some(kind) = parts.iter().find_map(|it| it.rope_type.as_deref().filter(|it| !matches!(*it, "default" | "mrope")))
+        if let Some(kind) =
+            parts.iter().find_map(|it| it.rope_type.as_deref().filter(|it| !matches!(*it, "default" | "mrope")))
         {
             return Err(format!("rotary positions of type `{kind}` instead of `default`"));
         }

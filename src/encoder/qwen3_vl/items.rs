@@ -3,7 +3,6 @@
 //! Knows nothing of files and templates.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use super::batches::{Load, batches};
 use super::pictures::{Picture, USUAL_PIXELS};
@@ -80,16 +79,12 @@ impl Qwen3Vl {
             }
         }
         .into_iter();
-        let embedding = |item: Item| Ok(item.embedding(vectors.next().unwrap_or_else(|| Ok(Vec::new()))?));
-        items.into_iter().map(|item| item.and_then(embedding)).collect()
+        let mut vector = || vectors.next().unwrap_or_else(|| Ok(Vec::new()));
+        items.into_iter().map(|item| item.and_then(|item| Ok(item.embedding(vector()?)))).collect()
     }
 
     /// One vector for each item. Equal ones are computed once; `done` hears of each batch how many it was.
-    pub(super) fn vectors(
-        &self,
-        items: &[&Item],
-        done: &mut dyn FnMut(usize),
-    ) -> Result<Vec<Vec<f32>>, EncoderError> {
+    pub(super) fn vectors(&self, items: &[&Item], done: &mut dyn FnMut(usize)) -> Result<Vec<Vec<f32>>, EncoderError> {
         let distinct = Distinct::of(items);
         let loads: Vec<Load> = distinct.items.iter().map(|(item, _)| load(item)).collect();
         let mut vectors = vec![Vec::new(); distinct.items.len()];

@@ -158,10 +158,18 @@ fn info(folder: &Path, row: &Checkpoint, options: &Options, config: &Config) -> 
     }
     let dimensions = options.dimensions.unwrap_or(hidden);
     if !(1..=hidden).contains(&dimensions) {
-        return unfit("dimensions", dimensions, format!("its vectors have {hidden}, and any number from 1 on can be kept"));
+        return unfit(
+            "dimensions",
+            dimensions,
+            format!("its vectors have {hidden}, and any number from 1 on can be kept"),
+        );
     }
     if !(LEAST_WINDOW..=MOST_TOKENS).contains(&options.max_tokens) {
-        return unfit("max_tokens", options.max_tokens, format!("it reads from {LEAST_WINDOW} to {MOST_TOKENS} tokens"));
+        return unfit(
+            "max_tokens",
+            options.max_tokens,
+            format!("it reads from {LEAST_WINDOW} to {MOST_TOKENS} tokens"),
+        );
     }
     let window = options.window.unwrap_or(row.window.min(options.max_tokens));
     if !(LEAST_WINDOW..=options.max_tokens).contains(&window) {

@@ -61,9 +61,9 @@ impl Rotation {
 
     /// Cosines and sines, (positions, head / 2).
     pub(super) fn turn(&self, positions: &[Position]) -> Result<(Tensor, Tensor)> {
-        let angles = positions.iter().flat_map(|position| {
-            self.frequencies.iter().map(|&(frequency, axis)| position[axis] as f32 * frequency)
-        });
+        let angles = positions
+            .iter()
+            .flat_map(|position| self.frequencies.iter().map(|&(frequency, axis)| position[axis] as f32 * frequency));
         turned(angles, positions.len(), self.frequencies.len())
     }
 }

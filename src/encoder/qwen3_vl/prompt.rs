@@ -178,7 +178,8 @@ impl Reader {
         let Marks { vision_start, vision_end, image, .. } = self.marks;
         let mut ids = self.before_user(asked.instruction)?;
         // Without a picture in between, line ends at the beginning of the text become one token with that of the template.
-        let (user, shown) = if asked.pictures.is_empty() { (USER, format!("{USER}{text}")) } else { ("", text.to_owned()) };
+        let (user, shown) =
+            if asked.pictures.is_empty() { (USER, format!("{USER}{text}")) } else { ("", text.to_owned()) };
         let mut spans = Vec::new();
         if !asked.pictures.is_empty() {
             ids.extend(self.ids(USER)?);
@@ -268,7 +269,7 @@ impl Reader {
 
     fn after_user(&self) -> Result<Vec<u32>, EncoderError> {
         let Marks { start, end, .. } = self.marks;
-        Ok([&[end], &self.ids("\n")?[..], &[start], &self.ids("assistant\n")?, &self.around.1].concat())
+        Ok([&[end][..], &self.ids("\n")?, &[start], &self.ids("assistant\n")?, &self.around.1].concat())
     }
 
     /// What is around a candidate's windows.

@@ -89,7 +89,7 @@ impl VisionTower {
         }
         let Vision { hidden, frames, patch, side, .. } = *config;
         // The pixels are exact in 8 bits and their products cheap: they stay in full precision.
-        let kernel = weights.at("patch_embed.proj").with(Compute::F32);
+        let kernel = Weights { compute: Compute::F32, ..weights.at("patch_embed.proj") };
         let (blocks, deepstack) = (weights.at("blocks"), weights.at("deepstack_merger_list"));
         Ok(VisionTower {
             patches: kernel.patches(&[hidden, 3, frames, patch, patch])?,
@@ -253,7 +253,8 @@ impl Merger {
     }
 
     fn forward(&self, states: &Tensor, config: &Vision) -> Result<Tensor> {
-        let joint = |states: &Tensor| states.reshape((states.dim(0)? / config.merged(), config.hidden * config.merged()));
+        let joint =
+            |states: &Tensor| states.reshape((states.dim(0)? / config.merged(), config.hidden * config.merged()));
         let normed = match self.is_joint {
             true => self.norm.forward(&joint(states)?)?,
             false => joint(&self.norm.forward(states)?)?,

@@ -74,7 +74,8 @@ impl Files {
             }
             parts.push(bytes);
         }
-        let none = || EncoderError::Damaged { file: folder.display().to_string(), cause: "it has no weights".to_owned() };
+        let none =
+            || EncoderError::Damaged { file: folder.display().to_string(), cause: "it has no weights".to_owned() };
         Ok(Files { tensors: tensors.ok_or_else(none)?, parts })
     }
 }
@@ -103,10 +104,6 @@ pub(super) struct Layers<'a> {
 impl Weights<'_> {
     pub(super) fn at(&self, name: &str) -> Weights<'_> {
         Weights { tensors: self.tensors, prefix: format!("{}{name}.", self.prefix), compute: self.compute }
-    }
-
-    pub(super) fn with(&self, compute: Compute) -> Weights<'_> {
-        Weights { tensors: self.tensors, prefix: self.prefix.clone(), compute }
     }
 
     /// A tensor as it lies there, not looked through.
