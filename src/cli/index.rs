@@ -6,9 +6,9 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, anyhow};
 
-use super::{Failure, export, json, place, progress, terminal};
+use super::{Failure, export, json, loaded, place, progress, terminal};
 use crate::config::Settings;
-use crate::encoder::{self, Encoder};
+use crate::encoder::Encoder;
 use crate::index::build::Target;
 use crate::index::directory::{Lock, RepositoryDirectory};
 use crate::index::store::Store;
@@ -77,14 +77,14 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
     stop_on_signals()?;
     let data = place::data_directory(&settings.index.data_dir)?;
     let store = place::store(&data)?;
-    let encoder = arguments.model.as_deref().map_or_else(encoder::bundled, encoder::load)?;
+    let encoder = loaded::encoder(arguments.model.as_deref(), settings)?;
     let root = place::resolved(&arguments.repository);
     snapshot::check(&root)?;
     let indexer = Indexer {
         root: &root,
         directory: data.repository(&root),
         options: options(settings),
-        encoder: &encoder,
+        encoder: &*encoder,
         store: &store,
         json: arguments.json,
         is_watching: arguments.watch,

@@ -5,15 +5,24 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::encoder::{self, Encoder, EncoderError, MiniLm, QueryEmbedding};
+use crate::config::Settings;
+use crate::encoder::{self, Encoder, EncoderError, Options, QueryEmbedding};
 use crate::index::store::ModelKey;
 use crate::retriever::ingest::model_key;
 use crate::retriever::{Encoded, RetrieverError};
 use crate::types::IssueReport;
 
+/// The encoder of a folder, or the bundled one.
+pub fn encoder(folder: Option<&Path>, settings: &Settings) -> Result<Box<dyn Encoder>, EncoderError> {
+    match folder {
+        None => Ok(Box::new(encoder::bundled()?)),
+        Some(folder) => encoder::load(folder, &Options { images: settings.images.clone(), ..Options::default() }),
+    }
+}
+
 /// An encoder that has read the issue.
 pub struct Loaded {
-    pub encoder: MiniLm,
+    pub encoder: Box<dyn Encoder>,
     pub model: ModelKey,
     pub query: QueryEmbedding,
     pub load_time: Duration,
@@ -22,17 +31,17 @@ pub struct Loaded {
 
 impl Loaded {
     /// Loads the encoder of a folder, or the bundled one, and lets it read the issue.
-    pub fn of(folder: Option<&Path>, report: &IssueReport) -> Result<Self, EncoderError> {
+    pub fn of(folder: Option<&Path>, settings: &Settings, report: &IssueReport) -> Result<Self, EncoderError> {
         let start = Instant::now();
-        let encoder = folder.map_or_else(encoder::bundled, encoder::load)?;
+        let encoder = encoder(folder, settings)?;
         let load_time = start.elapsed();
         let query = encoder.query(report)?;
         let query_time = start.elapsed() - load_time;
-        Ok(Loaded { model: model_key(&encoder), query, encoder, load_time, query_time })
+        Ok(Loaded { model: model_key(&*encoder), query, encoder, load_time, query_time })
     }
 
     pub fn encoded(&self) -> Encoded<'_> {
-        Encoded { encoder: &self.encoder, model: &self.model, query: &self.query }
+        Encoded { encoder: &*self.encoder, model: &self.model, query: &self.query }
     }
 }
 

@@ -84,7 +84,7 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
     let store = place::store_if_possible(data);
     std::thread::scope(|scope| {
         // The encoder is loaded and reads the issue while the index is opened and the words are ranked.
-        let loading = || scope.spawn(|| Loaded::of(arguments.model.as_deref(), &issue.report));
+        let loading = || scope.spawn(|| Loaded::of(arguments.model.as_deref(), settings, &issue.report));
         let pending = needs_encoder(&request).then(|| Pending::new(loading()));
         let searched = asked.searched(asked.open()?, pending.as_ref(), &*store)?;
         let answer = {

@@ -220,7 +220,14 @@ impl Asked<'_> {
         };
         let (options, observer) = (index::options(self.settings), index::Shown::default());
         let encoder = &loaded.encoder;
-        let job = Job { root: &root, revision: self.revision, options: &options, encoder, store, observer: &observer };
+        let job = Job {
+            root: &root,
+            revision: self.revision,
+            options: &options,
+            encoder: &**encoder,
+            store,
+            observer: &observer,
+        };
         index::warn(&ingest::ingest(&job, &directory, &lock)?);
         Ok(match ingest::open(&directory, &root, self.revision, &options)? {
             Found::Index(indexed) => Some(indexed),

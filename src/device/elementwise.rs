@@ -5,7 +5,7 @@
 
 use candle_core::{CpuStorage, InplaceOp1, InplaceOp2, Layout, Result};
 
-use super::cpu::pointwise::exp_of_negative;
+use super::cpu::pointwise::{exp_of_negative, gelu};
 use super::tensors::Stored;
 use crate::vector::add;
 
@@ -171,29 +171,6 @@ fn softmax(row: &mut [f32], scale: f32) {
     for x in row.iter_mut() {
         *x *= factor;
     }
-}
-
-fn gelu(x: f32) -> f32 {
-    0.5 * x * (1.0 + erf(x * std::f32::consts::FRAC_1_SQRT_2))
-}
-
-/// The error function to 5e-7: the rational approximation (odd degree 13 over even degree 8, on [-4, 4]) of Eigen's `generic_fast_erf`.
-fn erf(x: f32) -> f32 {
-    let x = x.clamp(-4.0, 4.0);
-    let s = x * x;
-    let p = -2.726_142_3e-10;
-    let p = p * s + 2.770_681_4e-8;
-    let p = p * s - 2.101_024e-6;
-    let p = p * s - 5.692_506_4e-5;
-    let p = p * s - 7.349_906_3e-4;
-    let p = p * s - 2.954_6e-3;
-    let p = p * s - 1.609_603_3e-2;
-    let q = -1.456_607_2e-5;
-    let q = q * s - 2.133_740_5e-4;
-    let q = q * s - 1.682_827e-3;
-    let q = q * s - 7.373_329e-3;
-    let q = q * s - 1.426_473_9e-2;
-    x * p / q
 }
 
 fn values<'a>(storage: &'a mut CpuStorage, layout: &Layout) -> Result<&'a mut [f32]> {

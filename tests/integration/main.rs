@@ -3,6 +3,7 @@
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test says what it expects by failing")]
 
 mod cli;
+mod encoder_golden;
 mod floors;
 mod index;
 mod repository;

@@ -61,3 +61,7 @@ pub(super) fn swiglu(gate_up: &Tensor) -> Result<Tensor> {
 pub(super) fn gelu_tanh(x: &Tensor) -> Result<Tensor> {
     x.gelu()
 }
+
+pub(super) fn gelu_erf(x: &Tensor) -> Result<Tensor> {
+    x.gelu_erf()
+}
