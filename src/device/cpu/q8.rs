@@ -68,7 +68,8 @@ fn steps_of_row(row: &[f32], scale: f32, steps: &mut [u8]) -> i32 {
     let mut sum = 0;
     for (step, value) in steps.iter_mut().zip(row) {
         *step = (value * factor + ROUND).to_bits() as u8;
-        sum += i32::from(*step as i8);
+        // Far from an overflow; a check would keep the loop out of vector registers.
+        sum = i32::wrapping_add(sum, i32::from(*step as i8));
     }
     sum
 }
@@ -379,7 +380,7 @@ impl<B: AsRef<[u8]>> Job<'_, B> {
             // SAFETY: a panel's columns are of one thread only, and this is its only slice of them.
             let out = unsafe { self.out.run(to, self.column + first, width) };
             let by = self.inputs.scales[row];
-            let product = |at: usize| (sums[at] - offsets[at]) as f32 * (scales[at] * by);
+            let product = |at: usize| sums[at].wrapping_sub(offsets[at]) as f32 * (scales[at] * by);
             match (out.first_chunk_mut::<OUTPUTS>(), is_remainder, bias) {
                 (Some(out), true, _) => (0..OUTPUTS).for_each(|at| out[at] += product(at)),
                 (Some(out), false, None) => (0..OUTPUTS).for_each(|at| out[at] = product(at)),
@@ -440,12 +441,12 @@ fn plain(a: &[u8], b: &[u8], sums: &mut [i32; ROWS * OUTPUTS]) {
                 for at in 0..2 * OUTPUTS {
                     let half = 2 * (at % 2);
                     let product =
-                        |of: usize| i32::from(four[half + of]) * i32::from(i16::from(line[2 * at + of] as i8));
-                    pairs[at] += product(0) + product(1);
+                        |of: usize| i32::from(four[half + of]).wrapping_mul(i32::from(i16::from(line[2 * at + of] as i8)));
+                    pairs[at] = pairs[at].wrapping_add(product(0)).wrapping_add(product(1));
                 }
             }
             for (sum, pair) in sums.iter_mut().zip(pairs.as_chunks::<2>().0) {
-                *sum += pair[0] + pair[1];
+                *sum = sum.wrapping_add(pair[0]).wrapping_add(pair[1]);
             }
         }
     }
