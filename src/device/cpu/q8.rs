@@ -367,29 +367,25 @@ impl<B: AsRef<[u8]>> Job<'_, B> {
         self.write_rows(place, sums);
     }
 
-    #[inline(always)]
+    /// The rows of a tile.
+    fn rows(&self, place: &Place) -> Range<usize> {
+        place.group * ROWS..self.inputs.all().min((place.group + 1) * ROWS)
+    }
+
     fn write_rows(&self, place: &Place, sums: &[i32; ROWS * OUTPUTS]) {
         let first = place.panel * OUTPUTS;
         let width = OUTPUTS.min(self.weights.outputs() - first);
         let scales = &self.weights.scales[first..first + width];
         let offsets = &self.weights.offsets[first..];
-        let bias = self.bias.map(|bias| &bias[first..first + width]);
-        let rows = place.group * ROWS..self.inputs.all().min((place.group + 1) * ROWS);
-        for (row, sums) in rows.zip(sums.as_chunks::<OUTPUTS>().0) {
+        let bias = |at: usize| self.bias.map_or(0.0, |bias| bias[first + at]);
+        for (row, sums) in self.rows(place).zip(sums.as_chunks::<OUTPUTS>().0) {
             let (to, is_remainder) = self.inputs.destination(row);
             // SAFETY: a panel's columns are of one thread only, and this is its only slice of them.
             let out = unsafe { self.out.run(to, self.column + first, width) };
-            let by = self.inputs.scales[row];
-            let product = |at: usize| sums[at].wrapping_sub(offsets[at]) as f32 * (scales[at] * by);
-            match (out.first_chunk_mut::<OUTPUTS>(), is_remainder, bias) {
-                (Some(out), true, _) => (0..OUTPUTS).for_each(|at| out[at] += product(at)),
-                (Some(out), false, None) => (0..OUTPUTS).for_each(|at| out[at] = product(at)),
-                (Some(out), false, Some(bias)) => (0..OUTPUTS).for_each(|at| out[at] = product(at) + bias[at]),
-                (None, true, _) => out.iter_mut().enumerate().for_each(|(at, out)| *out += product(at)),
-                (None, false, _) => {
-                    let bias = |at| bias.map_or(0.0, |bias| bias[at]);
-                    out.iter_mut().enumerate().for_each(|(at, out)| *out = product(at) + bias(at));
-                }
+            for (at, out) in out.iter_mut().enumerate() {
+                let before = if is_remainder { *out } else { bias(at) };
+                let product = sums[at].wrapping_sub(offsets[at]) as f32;
+                *out = product * (scales[at] * self.inputs.scales[row]) + before;
             }
         }
     }
@@ -460,7 +456,32 @@ mod x86 {
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq")]
     pub fn write<B: AsRef<[u8]>>(job: &Job<B>, place: &Place, sums: &[i32; ROWS * OUTPUTS]) {
-        job.write_rows(place, sums);
+        let first = place.panel * OUTPUTS;
+        let scales = job.weights.scales.get(first..).and_then(|it| it.first_chunk::<OUTPUTS>());
+        let offsets = job.weights.offsets.get(first..).and_then(|it| it.first_chunk::<OUTPUTS>());
+        let (Some(scales), Some(offsets)) = (scales, offsets) else { return job.write_rows(place, sums) };
+        let bias = job.bias.and_then(|bias| bias[first..].first_chunk()).unwrap_or(&[0.0; OUTPUTS]);
+        // SAFETY: each is sixteen values.
+        let (scales, offsets, bias) = unsafe { (load(scales), _mm512_loadu_si512(offsets.as_ptr().cast()), load(bias)) };
+        for (row, sums) in job.rows(place).zip(sums.as_chunks::<OUTPUTS>().0) {
+            let (to, is_remainder) = job.inputs.destination(row);
+            // SAFETY: a panel's columns are of one thread only, and this is its only slice of them.
+            let out = unsafe { job.out.run(to, job.column + first, OUTPUTS) };
+            // SAFETY: sixteen integers.
+            let sums = unsafe { _mm512_loadu_si512(sums.as_ptr().cast()) };
+            let products = _mm512_cvtepi32_ps(_mm512_sub_epi32(sums, offsets));
+            let Some(out) = out.first_chunk_mut::<OUTPUTS>() else { continue };
+            let before = if is_remainder { load(out) } else { bias };
+            let by = _mm512_mul_ps(scales, _mm512_set1_ps(job.inputs.scales[row]));
+            // SAFETY: sixteen values of room.
+            unsafe { _mm512_storeu_ps(out.as_mut_ptr(), _mm512_add_ps(_mm512_mul_ps(products, by), before)) };
+        }
+    }
+
+    #[target_feature(enable = "avx512f")]
+    fn load(values: &[f32; OUTPUTS]) -> __m512 {
+        // SAFETY: sixteen values.
+        unsafe { _mm512_loadu_ps(values.as_ptr()) }
     }
 
     #[target_feature(enable = "avx2,fma")]
