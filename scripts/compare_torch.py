@@ -15,10 +15,12 @@ Medians of the rounds are compared. CPU-seconds count both threads, so they stan
 thread that spins while it waits for a neighbour is counted too. `bf16_avx512` is bf16 with oneDNN held to AVX-512, which matters where
 the CPU has AMX. Peak memory is the largest resident set of a process (VmHWM), pages of a mapped file included.
 
-    scripts/compare_torch.py --quality f32.jsonl q8.jsonl [--queries N]
+    scripts/compare_torch.py --inputs rows.jsonl
+    sightline embed --model /tmp/2b-l4 --policy reference --inputs rows.jsonl --dtype f32 > f32.jsonl     (and q8 alike)
+    scripts/compare_torch.py --quality f32.jsonl q8.jsonl
 
-compares two outputs of `sightline embed` on the same inputs: the cosine of each pair, and how many of the ten nearest of each query the
-two agree on. The first N rows are the queries (30 unless told), the others the candidates.
+writes 30 queries and 300 short candidates out of this repository's own sources, and compares two outputs on them: the cosine of each
+pair, and how many of the ten nearest of each query the two agree on. `--torch-vectors KIND OUT` embeds the rows of --inputs by torch.
 """
 
 import argparse
@@ -31,7 +33,8 @@ import subprocess
 import sys
 import time
 
-WORK = ("text_8x256", "text_1x24", "vision_1024x768", "vision_layer")
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+QUERIES, CANDIDATES = 30, 300
 KINDS = {
     "f32": {},
     "bf16": {},
@@ -204,7 +207,7 @@ def vectors(path):
     return {key: value / numpy.linalg.norm(value) for key, value in found.items()}
 
 
-def quality(exact, quick, queries):
+def quality(exact, quick, queries=QUERIES):
     """Cosines and overlap of the ten nearest, of two outputs on the same inputs."""
     import numpy
 
@@ -222,6 +225,45 @@ def quality(exact, quick, queries):
     print(f"candidates among themselves: median cosine {numpy.median(spread):.4f}")
 
 
+def pieces(marker, lines):
+    """Parts of the repository's sources that begin with a line of the given start: (path, text)."""
+    for path in sorted(ROOT.glob("src/**/*.rs")):
+        source = path.read_text().splitlines()
+        for number, line in enumerate(source):
+            if line.strip().startswith(marker):
+                yield path.relative_to(ROOT), "\n".join(source[number : number + lines]).strip()
+
+
+def spread(found, count):
+    """So many of a list, evenly from all of it."""
+    found = list(found)
+    return [found[k * len(found) // count] for k in range(count)]
+
+
+def input_rows():
+    """Rows for `sightline embed`: queries first."""
+    for k, (_, text) in enumerate(spread(pieces("/// ", 1), QUERIES)):
+        yield {"id": f"q{k}", "instruction": "Retrieve the code that is described.", "text": text.removeprefix("///").strip()}
+    for k, (path, text) in enumerate(spread(pieces(("fn ", "pub fn ", "pub(crate) fn "), 10), CANDIDATES)):
+        yield {"id": f"c{k}", "text": f"File: {path}\n{text}"}
+
+
+def torch_vectors(folder, kind, inputs, out, threads):
+    """Embeds rows of text one by one with torch, as `sightline embed` would."""
+    import torch
+    from transformers import AutoTokenizer
+
+    torch.set_num_threads(threads)
+    model, tokenizer = load(folder, kind), AutoTokenizer.from_pretrained(folder)
+    prompt = "<|im_start|>system\n{}<|im_end|>\n<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
+    with open(out, "w") as file, torch.inference_mode():
+        for row in map(json.loads, open(inputs)):
+            text = prompt.format(row.get("instruction", "Represent the user's input."), row["text"])
+            states = model.language_model(input_ids=tokenizer(text, return_tensors="pt")["input_ids"], use_cache=False)[0]
+            vector = torch.nn.functional.normalize(states[0, -1].float(), dim=-1)
+            file.write(json.dumps({"id": row["id"], "embedding": vector.tolist()}) + "\n")
+
+
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("checkpoint", nargs="?")
@@ -230,7 +272,8 @@ def arguments():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--quality", nargs=2, metavar=("F32", "OTHER"))
-    parser.add_argument("--queries", type=int, default=30)
+    parser.add_argument("--inputs", help="rows for `sightline embed`")
+    parser.add_argument("--torch-vectors", nargs=2, metavar=("KIND", "OUT"))
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -238,9 +281,14 @@ def arguments():
 def main():
     args = arguments()
     if args.quality:
-        return quality(*args.quality, args.queries)
+        return quality(*args.quality)
+    if args.inputs and not args.torch_vectors:
+        return pathlib.Path(args.inputs).write_text("".join(json.dumps(row) + "\n" for row in input_rows()))
     if args.checkpoint is None:
         sys.exit("a checkpoint is needed; scripts/make_checkpoint.py writes one")
+    if args.torch_vectors:
+        kind, out = args.torch_vectors
+        return torch_vectors(args.checkpoint, kind, args.inputs, out, args.threads)
     if args.worker:
         return worker(args.checkpoint, args.worker, args.threads)
     sides = [Torch(args.checkpoint, kind, args.threads) for kind in args.kinds.split(",")]
