@@ -130,7 +130,8 @@ class Torch:
     def __init__(self, folder, kind, threads):
         env = {**os.environ, **KINDS[kind], "OMP_NUM_THREADS": str(threads), "HF_HUB_OFFLINE": "1"}
         command = [sys.executable, __file__, folder, "--worker", kind, "--threads", str(threads)]
-        self.name, self.process = "torch " + kind, subprocess.Popen(command, env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.name = "torch " + kind
+        self.process = subprocess.Popen(command, env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.known = self.answer()["what"]
 
     def answer(self):
@@ -158,10 +159,16 @@ class Sightline:
         self.command = command
 
     def round(self):
-        out = subprocess.run(shlex.split(self.command), stdout=subprocess.PIPE, text=True, check=True).stdout
+        process = subprocess.Popen(shlex.split(self.command), stdout=subprocess.PIPE, text=True)
+        out = process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            sys.exit(f"{self.command}: ended with {process.returncode}; its messages are above")
         for line in out.splitlines():
             if line.startswith('{"'):
-                figures = json.loads(line)
+                # Without a figure of its own, a row has the peak of the whole command, whatever else it ran.
+                figures = {"peak_mb": usage.ru_maxrss / 1024, **json.loads(line)}
                 yield {**figures, "side": "sightline " + figures["dtype"]}
 
     def close(self):
@@ -173,8 +180,8 @@ def measure(sides, rounds):
     figures = {}
     for number in range(rounds):
         for side in sides:
-            for row in side.round():
-                figures.setdefault((row["side"], row["what"]), []).append(row)
+            for found in side.round():
+                figures.setdefault((found["side"], found["what"]), []).append(found)
         print(f"round {number + 1} of {rounds}", file=sys.stderr)
     return figures
 
@@ -184,17 +191,22 @@ def median(rows, key):
     return statistics.median(values) if values else float("nan")
 
 
+def row(what, side, rows, base):
+    """A line of the table; `base` is the CPU time of torch's types at the same work."""
+    cpu, wall = median(rows, "cpu_s"), median(rows, "wall_s")
+    least = [min(found[key] for found in rows) for key in ("cpu_s", "wall_s")]
+    times = f"{cpu:.3f} | {least[0]:.3f} | {wall:.3f} | {least[1]:.3f}"
+    ratios = " | ".join(f"{other / cpu:.2f}" for other in base)
+    return f"| {what} | {side} | {times} | {ratios} | {median(rows, 'peak_mb'):.0f} |"
+
+
 def table(figures):
-    """Medians, with the ratio of torch's f32 and bf16 to each: above one means quicker than it."""
-    lines = ["| work | side | CPU s | min | wall s | min | torch f32 / it | torch bf16 / it | peak MB |", "|---|---|--:|--:|--:|--:|--:|--:|--:|"]
+    """Medians and least, with the ratio of torch's f32 and bf16 to each: above one means quicker than it."""
+    lines = ["| work | side | CPU s | min | wall s | min | torch f32 / it | torch bf16 / it | peak MB |"]
+    lines.append("|---|---|" + "--:|" * 7)
     for what in dict.fromkeys(what for _, what in figures):
-        base = {kind: median(figures.get(("torch " + kind, what), []), "cpu_s") for kind in ("f32", "bf16")}
-        for (side, other), rows in figures.items():
-            if other == what:
-                cpu, wall = median(rows, "cpu_s"), median(rows, "wall_s")
-                least = [min(row[key] for row in rows) for key in ("cpu_s", "wall_s")]
-                ratios = " | ".join(f"{base[kind] / cpu:.2f}" for kind in base)
-                lines.append(f"| {what} | {side} | {cpu:.3f} | {least[0]:.3f} | {wall:.3f} | {least[1]:.3f} | {ratios} | {median(rows, 'peak_mb'):.0f} |")
+        base = [median(figures.get(("torch " + kind, what), []), "cpu_s") for kind in ("f32", "bf16")]
+        lines += [row(what, side, rows, base) for (side, other), rows in figures.items() if other == what]
     return "\n".join(lines)
 
 
@@ -221,7 +233,8 @@ def quality(exact, quick, queries=QUERIES):
     overlap = [len(set(x) & set(y)) / 10 for x, y in zip(*nearest)]
     spread = a[queries:] @ a[queries:].T
     print(f"cosine: least {cosines.min():.6f}, median {numpy.median(cosines):.6f} over {len(ids)} vectors")
-    print(f"top 10 overlap: mean {numpy.mean(overlap):.3f}, least {min(overlap):.1f} over {queries} queries, {len(ids) - queries} candidates")
+    sizes = f"{queries} queries, {len(ids) - queries} candidates"
+    print(f"top 10 overlap: mean {numpy.mean(overlap):.3f}, least {min(overlap):.1f} over {sizes}")
     print(f"candidates among themselves: median cosine {numpy.median(spread):.4f}")
 
 
@@ -268,7 +281,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("checkpoint", nargs="?")
     parser.add_argument("--sightline", help="a command that prints JSON lines; torch alone is measured without it")
-    parser.add_argument("--kinds", default="f32,bf16,int8", help=f"torch's types, of {', '.join(KINDS)}")
+    parser.add_argument("--kinds", default="f32,bf16,int8", help=f"torch's types, of {', '.join(KINDS)}; may be empty")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--quality", nargs=2, metavar=("F32", "OTHER"))
@@ -291,7 +304,7 @@ def main():
         return torch_vectors(args.checkpoint, kind, args.inputs, out, args.threads)
     if args.worker:
         return worker(args.checkpoint, args.worker, args.threads)
-    sides = [Torch(args.checkpoint, kind, args.threads) for kind in args.kinds.split(",")]
+    sides = [Torch(args.checkpoint, kind, args.threads) for kind in args.kinds.split(",") if kind]
     sides += [Sightline(args.sightline)] if args.sightline else []
     print(table(measure(sides, args.rounds)))
     for side in sides:

@@ -60,7 +60,8 @@ CHECKPOINTS = {
         "vision": dict(hidden_size=24, depth=3, num_heads=2, intermediate_size=56, num_position_embeddings=400),
         "deepstack": [0, 2],
     },
-    # f16; the tokenizer ends every text with <|endoftext|>; `rope_parameters`; tied, said inside only; other grid, deepstack of late blocks.
+    # f16; the tokenizer ends every text with <|endoftext|>; `rope_parameters`; tied, said inside only; another grid, deepstack of late
+    # blocks.
     "appended": {
         "seed": 12,
         "dtype": "f16",
@@ -100,7 +101,11 @@ CASES = {
     "text": {"text": "Tooltip is cut off at the right edge\n\nHover the last bar: it should flip to the left."},
     "instruction_text": {"instruction": QUERY, "text": "where is the config file parsed?"},
     "image_text": {"text": "a checkerboard with shapes", "image": ["plain_130x101.png"]},
-    "two_images_text": {"instruction": " Compare the pictures ", "text": "before and after", "image": ["tall_201x250.png", "gray_119x77.png"]},
+    "two_images_text": {
+        "instruction": " Compare the pictures ",
+        "text": "before and after",
+        "image": ["tall_201x250.png", "gray_119x77.png"],
+    },
     "image_only": {"image": ["rgba_120x90.png"]},
     "text_truncated": {"text": LONG, "max_length": 60},
     "image_text_truncated": {"text": LONG, "image": ["exact_96x64.png"], "max_length": 48},
