@@ -94,7 +94,9 @@ pub enum ImageError {
     Unsupported { kind: String },
     #[error("it is damaged or cut short ({}): attach the original file", one_line(source.as_ref()))]
     Damaged { source: Box<dyn std::error::Error + Send + Sync> },
-    #[error("one of its sides is {ratio:.0} times as long as the other ({width} x {height}), more than the limit of {limit}: crop it")]
+    #[error(
+        "one of its sides is {ratio:.0} times as long as the other ({width} x {height}), more than the limit of {limit}: crop it"
+    )]
     AspectRatio { width: u32, height: u32, ratio: f64, limit: u32 },
     #[error("its {width} x {height} pixels can't be shown in at most {max_pixels} pixels: crop it or raise max_pixels")]
     TooNarrow { width: u32, height: u32, max_pixels: u64 },

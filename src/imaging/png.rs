@@ -43,7 +43,9 @@ fn reader(bytes: &[u8], width: u32) -> Result<Reader<Cursor<&[u8]>>, ImageError>
     let reader = decoder.read_info().map_err(ImageError::damaged)?;
     let size = reader.info().size();
     match reader.info().frame_control {
-        Some(frame) if (frame.width, frame.height) != size => Err(ImageError::damaged("its first frame is not its size")),
+        Some(frame) if (frame.width, frame.height) != size => {
+            Err(ImageError::damaged("its first frame is not its size"))
+        }
         _ => Ok(reader),
     }
 }
@@ -152,11 +154,15 @@ fn packed(row: &[u8], bits: usize) -> impl Iterator<Item = u8> {
 
 /// The colour that is transparent, for kinds of pictures that name one.
 fn key(info: &Info<'_>) -> Option<[u16; 3]> {
-    let (values, rest) = info.trns.as_deref()?.as_chunks::<2>();
-    let values: Vec<u16> = values.iter().map(|it| u16::from_be_bytes(*it)).collect();
+    let stored = info.trns.as_deref()?;
+    // The decoder keeps the lower byte only of what has no other.
+    let values: Vec<u16> = match info.bit_depth {
+        BitDepth::Sixteen => stored.as_chunks().0.iter().map(|it| u16::from_be_bytes(*it)).collect(),
+        _ => stored.iter().map(|it| u16::from(*it)).collect(),
+    };
     match (info.color_type, values.as_slice()) {
-        (ColorType::Grayscale, [grey]) if rest.is_empty() => Some([*grey; 3]),
-        (ColorType::Rgb, [red, green, blue]) if rest.is_empty() => Some([*red, *green, *blue]),
+        (ColorType::Grayscale, [grey, ..]) => Some([*grey; 3]),
+        (ColorType::Rgb, [red, green, blue, ..]) => Some([*red, *green, *blue]),
         _ => None,
     }
 }
