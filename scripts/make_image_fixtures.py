@@ -163,6 +163,7 @@ def png_files():
         eight(colours), eight(alpha)[..., 0]
     )
     yield "exif_6.png", png(rgb8, 8, 2, chunk(b"eXIf", turned)), None
+    yield "exif_6_behind.png", png(rgb8, 8, 2, after=chunk(b"eXIf", turned)), None
     frames = [Image.fromarray(np.roll(rgb8, 3 * at, axis=1)) for at in range(4)]
     yield "frames.png", saved(frames[0], "PNG", save_all=True, append_images=frames[1:]), None
     yield "frames_and_other.png", saved(frames[0], "PNG", save_all=True, default_image=True, append_images=frames[1:]), None
@@ -193,6 +194,9 @@ def lossless_files():
         yield f"{mode.lower()}.bmp", saved((rgba if mode == "RGBA" else rgb).convert(mode), "BMP"), None
     yield "rgb.webp", saved(rgb, "WEBP", lossless=True), None
     yield "rgba.webp", saved(rgba, "WEBP", lossless=True, exact=True), None
+    exif = Image.Exif()
+    exif[0x112] = 6
+    yield "exif_6.webp", saved(rgb, "WEBP", lossless=True, exif=exif), None
     frames = [Image.fromarray(np.roll(np.asarray(rgba), 3 * at, axis=1)) for at in range(3)]
     yield "frames.webp", saved(frames[0], "WEBP", save_all=True, append_images=frames[1:], lossless=True, exact=True), None
 

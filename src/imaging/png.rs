@@ -20,6 +20,8 @@ pub(super) fn decode(bytes: &[u8], policy: Policy, limits: &Limits) -> Result<De
     let mut reader = reader(bytes, width)?;
     let colours = Colours::new(reader.info(), policy)?;
     let rgb = read_rows(&mut reader, &colours, rgb_bytes)?;
+    // EXIF data may stand behind the pixels. What is damaged there shows nothing.
+    let _ = reader.finish();
     let info = reader.info();
     let orientation = info.exif_metadata.as_deref().and_then(exif_orientation);
     let animated = info.animation_control.is_some_and(|it| it.num_frames > 1);
