@@ -20,6 +20,8 @@ pub(super) fn decode(bytes: &[u8], policy: Policy, limits: &Limits) -> Result<De
     let mut reader = reader(bytes, width)?;
     let colours = Colours::new(reader.info(), policy)?;
     let rgb = read_rows(&mut reader, &colours, rgb_bytes)?;
+    // EXIF data may stand behind the pixels. What is damaged there shows nothing.
+    let _ = reader.finish();
     let info = reader.info();
     let orientation = info.exif_metadata.as_deref().and_then(exif_orientation);
     let animated = info.animation_control.is_some_and(|it| it.num_frames > 1);
@@ -154,11 +156,15 @@ fn packed(row: &[u8], bits: usize) -> impl Iterator<Item = u8> {
 
 /// The colour that is transparent, for kinds of pictures that name one.
 fn key(info: &Info<'_>) -> Option<[u16; 3]> {
-    let (values, rest) = info.trns.as_deref()?.as_chunks::<2>();
-    let values: Vec<u16> = values.iter().map(|it| u16::from_be_bytes(*it)).collect();
+    let stored = info.trns.as_deref()?;
+    // The decoder keeps the lower byte only of what has no other.
+    let values: Vec<u16> = match info.bit_depth {
+        BitDepth::Sixteen => stored.as_chunks().0.iter().map(|it| u16::from_be_bytes(*it)).collect(),
+        _ => stored.iter().map(|it| u16::from(*it)).collect(),
+    };
     match (info.color_type, values.as_slice()) {
-        (ColorType::Grayscale, [grey]) if rest.is_empty() => Some([*grey; 3]),
-        (ColorType::Rgb, [red, green, blue]) if rest.is_empty() => Some([*red, *green, *blue]),
+        (ColorType::Grayscale, [grey, ..]) => Some([*grey; 3]),
+        (ColorType::Rgb, [red, green, blue, ..]) => Some([*red, *green, *blue]),
         _ => None,
     }
 }

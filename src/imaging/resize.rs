@@ -77,7 +77,7 @@ fn weighed(row: &[[u8; 3]], (first, weights): (usize, &[i32])) -> [u8; 3] {
     let mut sums = [HALF; 3];
     for (pixel, weight) in row[first..].iter().zip(weights) {
         for (sum, value) in sums.iter_mut().zip(pixel) {
-            *sum += i32::from(*value) * weight;
+            *sum = plus(*sum, *value, *weight);
         }
     }
     sums.map(rounded)
@@ -93,13 +93,18 @@ fn resize_columns(rgb: &[u8], width: usize, (from, to): (usize, usize)) -> Vec<u
             sums.fill(HALF);
             for (row, weight) in rgb.chunks_exact(stride).skip(first).zip(weights) {
                 for (sum, value) in sums.iter_mut().zip(row) {
-                    *sum += i32::from(*value) * weight;
+                    *sum = plus(*sum, *value, *weight);
                 }
             }
             out.iter_mut().zip(sums).for_each(|(out, sum)| *out = rounded(*sum));
         },
     );
     out
+}
+
+/// Wrapping, so that it stays free of checks: weights add up to one and none is below -0.2, so that 32 bits hold every sum.
+fn plus(sum: i32, value: u8, weight: i32) -> i32 {
+    sum.wrapping_add(i32::from(value).wrapping_mul(weight))
 }
 
 /// A sum of weighed values as a value. The bits below are cut off, since every sum starts at a half.

@@ -66,7 +66,7 @@ fn cases(model: &str) -> Vec<Case> {
     golden.cases.into_iter().filter(|it| it.expect_error.is_none()).collect()
 }
 
-const MODELS: &[&str] = &["tiny-a"];
+const MODELS: &[&str] = &["tiny-a", "appended", "narrow", "untied"];
 
 #[test]
 fn ids_and_positions_are_those_of_the_reference() {
