@@ -175,8 +175,8 @@ pub enum EncoderError {
     )]
     TooLong { template: usize, images: usize, limit: usize },
     #[error(
-        "{found} of the places for {expected} tokens of pictures are in the prompt, because its text names <|image_pad|> or because \
-         it was cut; leave that out of the text, raise the limit, or use the policy `default`"
+        "the prompt has {found} places for pictures instead of {expected}, because its text names <|image_pad|> or because it was \
+         cut; leave that out of the text, raise the limit, or use the policy `default`"
     )]
     Misplaced { found: usize, expected: usize },
     #[error("`{option}` = {asked} does not fit {id}: {cause}; choose another value, or leave it out")]

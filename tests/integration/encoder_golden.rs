@@ -9,7 +9,7 @@ use serde::Deserialize;
 use sightline::encoder::{Encoder, EncoderError, Input, InputEmbedding, Options, load};
 use sightline::types::{IssueImage, Policy};
 
-const MODELS: &[&str] = &["tiny-a"];
+const MODELS: &[&str] = &["tiny-a", "appended", "narrow", "untied"];
 
 /// Largest difference of a value of a unit vector. The noise of the reference itself is below 2e-6, and a mix-up of the two forms of GELU
 /// costs 4e-5.
@@ -173,7 +173,8 @@ fn each_case_alone() {
 fn all_cases_at_once_in_any_order() {
     for model in MODELS.iter().copied().map(Model::of) {
         let encoder = model.load(&reference());
-        let mut cases: Vec<&Case> = model.cases().collect();
+        // The largest picture takes longer than all the rest, and is a batch of its own.
+        let mut cases: Vec<&Case> = model.cases().filter(|it| it.num_tokens < 1000).collect();
         for _ in 0..2 {
             let inputs: Vec<Input> = cases.iter().map(|it| it.input()).collect();
             for (case, found) in cases.iter().zip(embed(&*encoder, &inputs)) {

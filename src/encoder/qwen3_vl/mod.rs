@@ -223,7 +223,16 @@ impl Encoder for Qwen3Vl {
             let shapes: Vec<_> = pictures.iter().map(|(_, picture)| picture.tokens).collect();
             let asked =
                 Asked { instruction: &instruction, text: Some(&text), pictures: &shapes, limit: self.max_tokens };
-            match (self.reader.prompt(&asked), pictures.pop()) {
+            let no_room = |prompt: &Prompt| EncoderError::TooLong {
+                template: prompt.ids.len() - prompt.image_tokens(),
+                images: prompt.image_tokens(),
+                limit: self.max_tokens,
+            };
+            let prompt = self.reader.prompt(&asked).and_then(|prompt| match prompt.text {
+                (1.., 0) => Err(no_room(&prompt)),
+                _ => Ok(prompt),
+            });
+            match (prompt, pictures.pop()) {
                 (Ok(prompt), last) => {
                     pictures.extend(last);
                     break prompt;
