@@ -6,9 +6,9 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, anyhow};
 
-use super::{Failure, export, json, place, progress, terminal};
+use super::{Failure, export, json, model, place, progress, terminal};
 use crate::config::Settings;
-use crate::encoder::{self, Encoder};
+use crate::encoder::Encoder;
 use crate::index::build::Target;
 use crate::index::directory::{Lock, RepositoryDirectory};
 use crate::index::store::Store;
@@ -24,9 +24,8 @@ pub struct Arguments {
     /// Index this revision of the git repository instead of the files on disk; may be repeated.
     #[arg(long, value_name = "REV")]
     rev: Vec<String>,
-    /// A folder with the model's files (config.json, tokenizer.json, model.safetensors) instead of those in the program.
-    #[arg(long, value_name = "FOLDER")]
-    model: Option<PathBuf>,
+    #[command(flatten)]
+    model: model::Flags,
     /// Write the candidates with their vectors to a file too: one that ends in .jsonl or .safetensors.
     #[arg(long, value_name = "FILE", conflicts_with = "watch")]
     export: Option<PathBuf>,
@@ -67,6 +66,7 @@ impl Observer for Shown {
 }
 
 pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
+    let settings = &with_flags(arguments, settings);
     let format = arguments.export.as_deref().map(export::Format::of).transpose()?;
     if format.is_some() && arguments.rev.len() > 1 {
         return Err(Failure::usage(anyhow!(
@@ -77,14 +77,14 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
     stop_on_signals()?;
     let data = place::data_directory(&settings.index.data_dir)?;
     let store = place::store(&data)?;
-    let encoder = arguments.model.as_deref().map_or_else(encoder::bundled, encoder::load)?;
     let root = place::resolved(&arguments.repository);
     snapshot::check(&root)?;
+    let encoder = model::load(&model::place(settings)?, settings)?;
     let indexer = Indexer {
         root: &root,
         directory: data.repository(&root),
         options: options(settings),
-        encoder: &encoder,
+        encoder: &*encoder,
         store: &store,
         json: arguments.json,
         is_watching: arguments.watch,
@@ -108,6 +108,13 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
         None if arguments.watch => indexer.watch(settings),
         None => Ok(()),
     }
+}
+
+/// The settings with the flags that are one of them.
+fn with_flags(arguments: &Arguments, settings: &Settings) -> Settings {
+    let mut settings = settings.clone();
+    arguments.model.apply(&mut settings);
+    settings
 }
 
 pub fn options(settings: &Settings) -> snapshot::Options {

@@ -1,11 +1,12 @@
 //! The encoder of a question, loaded beside other work.
 
-use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::encoder::{self, Encoder, EncoderError, MiniLm, QueryEmbedding};
+use super::model::{self, Place};
+use crate::config::Settings;
+use crate::encoder::{Encoder, EncoderError, QueryEmbedding};
 use crate::index::store::ModelKey;
 use crate::retriever::ingest::model_key;
 use crate::retriever::{Encoded, RetrieverError};
@@ -13,7 +14,7 @@ use crate::types::IssueReport;
 
 /// An encoder that has read the issue.
 pub struct Loaded {
-    pub encoder: MiniLm,
+    pub encoder: Box<dyn Encoder>,
     pub model: ModelKey,
     pub query: QueryEmbedding,
     pub load_time: Duration,
@@ -21,18 +22,18 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Loads the encoder of a folder, or the bundled one, and lets it read the issue.
-    pub fn of(folder: Option<&Path>, report: &IssueReport) -> Result<Self, EncoderError> {
+    /// Loads an encoder and lets it read the issue.
+    pub fn of(place: &Place, settings: &Settings, report: &IssueReport) -> Result<Self, EncoderError> {
         let start = Instant::now();
-        let encoder = folder.map_or_else(encoder::bundled, encoder::load)?;
+        let encoder = model::load(place, settings)?;
         let load_time = start.elapsed();
         let query = encoder.query(report)?;
         let query_time = start.elapsed() - load_time;
-        Ok(Loaded { model: model_key(&encoder), query, encoder, load_time, query_time })
+        Ok(Loaded { model: model_key(&*encoder), query, encoder, load_time, query_time })
     }
 
     pub fn encoded(&self) -> Encoded<'_> {
-        Encoded { encoder: &self.encoder, model: &self.model, query: &self.query }
+        Encoded { encoder: &*self.encoder, model: &self.model, query: &self.query }
     }
 }
 

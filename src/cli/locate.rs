@@ -7,12 +7,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::loaded::{Loaded, Pending};
 use super::searched::{Asked, Searched};
 use super::terminal::{DIM, HEADING, NAME, PATH, PLAIN, Page, printable, shortened};
-use super::{Failure, issue, json, place, progress, terminal};
+use super::{Failure, issue, json, model, one_of, place, progress, terminal};
 use crate::config::{Refresh, Settings};
 use crate::imaging;
 use crate::retriever::{Answer, Granularity, Hit, Localizer, Question, Request, RetrieverKind};
@@ -45,9 +44,8 @@ pub struct Arguments {
     /// Functions that hybrid compares by the encoder, the best of the lexical list; a quarter as many files. 0: no encoder [default: 100].
     #[arg(long, value_name = "N")]
     rerank: Option<usize>,
-    /// A folder with the model's files (config.json, tokenizer.json, model.safetensors) instead of those in the program.
-    #[arg(long, value_name = "FOLDER")]
-    model: Option<PathBuf>,
+    #[command(flatten)]
+    model: model::Flags,
     /// What to do with an index that is out of date: refresh it first if little has changed, always, or never [default: auto].
     #[arg(long, value_parser = one_of(Refresh::ALL, Refresh::name), num_args = 0..=1, require_equals = true, default_missing_value = "always")]
     refresh: Option<Refresh>,
@@ -62,17 +60,6 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Parses one of `values` by its name; the help lists the names.
-fn one_of<T: Copy + Send + Sync + 'static>(
-    values: [T; 3],
-    name: fn(T) -> &'static str,
-) -> impl TypedValueParser<Value = T> {
-    PossibleValuesParser::new(values.map(name)).map(move |wanted| {
-        let known = values.iter().copied().find(|it| name(*it) == wanted);
-        known.unwrap_or(values[0])
-    })
-}
-
 pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
     let start = Instant::now();
     let settings = &with_flags(arguments, settings);
@@ -82,10 +69,12 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
     // Without an encoder there is nothing to keep.
     let data = if needs_encoder(&request) { settings.index.data_dir.as_path() } else { Path::new("") };
     let store = place::store_if_possible(data);
+    let model = needs_encoder(&request).then(|| model::place(settings)).transpose()?;
     std::thread::scope(|scope| {
         // The encoder is loaded and reads the issue while the index is opened and the words are ranked.
-        let loading = || scope.spawn(|| Loaded::of(arguments.model.as_deref(), &issue.report));
-        let pending = needs_encoder(&request).then(|| Pending::new(loading()));
+        let report = &issue.report;
+        let load = |place| Pending::new(scope.spawn(move || Loaded::of(place, settings, report)));
+        let pending = model.as_ref().map(load);
         let searched = asked.searched(asked.open()?, pending.as_ref(), &*store)?;
         let answer = {
             let bar = progress::Bar::new("embedding", "windows");
@@ -113,6 +102,7 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
 fn with_flags(arguments: &Arguments, settings: &Settings) -> Settings {
     let mut settings = settings.clone();
     settings.index.refresh = arguments.refresh.unwrap_or(settings.index.refresh);
+    arguments.model.apply(&mut settings);
     settings
 }
 
@@ -136,9 +126,9 @@ fn request(arguments: &Arguments, settings: &Settings) -> Result<Request, Failur
             "--exact has no effect on the retriever `{name}`, which searches no vectors: leave it out, or add --retriever dense"
         )));
     }
-    if arguments.model.is_some() && !needs_encoder(&request) {
+    if let Some(flag) = arguments.model.given().filter(|_| !needs_encoder(&request)) {
         return Err(Failure::usage(anyhow!(
-            "--model has no effect on the retriever `{name}` without an encoder: leave it out, or add --retriever dense"
+            "{flag} has no effect on the retriever `{name}` without an encoder: leave it out, or add --retriever dense"
         )));
     }
     Ok(request)

@@ -219,7 +219,7 @@ impl Asked<'_> {
             lock => lock?,
         };
         let (options, observer) = (index::options(self.settings), index::Shown::default());
-        let encoder = &loaded.encoder;
+        let encoder = &*loaded.encoder;
         let job = Job { root: &root, revision: self.revision, options: &options, encoder, store, observer: &observer };
         index::warn(&ingest::ingest(&job, &directory, &lock)?);
         Ok(match ingest::open(&directory, &root, self.revision, &options)? {

@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use super::{EncoderError, MiniLm};
 use crate::device::tensors::Bytes;
 
-const REGISTRY: &str = include_str!("../../models/registry.toml");
+pub(super) const REGISTRY: &str = include_str!("../../models/registry.toml");
 
 /// A row of `models/registry.toml`.
 #[derive(Debug, Clone, Deserialize)]
@@ -120,6 +120,11 @@ fn bundled_files() -> Option<Files> {
 #[cfg(not(feature = "bundled-models"))]
 fn bundled_files() -> Option<Files> {
     None
+}
+
+/// The name of the model that is compiled into this binary.
+pub(super) fn bundled_id() -> String {
+    default_checkpoint().map(|it| it.id).unwrap_or_default()
 }
 
 /// The first row of the registry.

@@ -5,6 +5,7 @@
 mod batch;
 mod bert;
 mod bundled;
+pub mod hub;
 mod minilm;
 mod windows;
 mod wordpiece;

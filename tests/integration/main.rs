@@ -4,6 +4,7 @@
 
 mod cli;
 mod floors;
+mod hub;
 mod index;
 mod repository;
 mod snapshot;

@@ -1,6 +1,7 @@
 //! The JSON that commands print; its shapes are documented in the README and stable.
 
 mod indexes;
+mod models;
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -14,6 +15,7 @@ use crate::snapshot::{Note, Skipped};
 use crate::types::Candidate;
 
 pub use indexes::*;
+pub use models::*;
 
 /// Writes a value as one line of JSON.
 pub fn write_line(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
