@@ -4,6 +4,7 @@
 
 mod cache;
 mod candidates;
+mod embed;
 mod export;
 mod index;
 mod issue;
@@ -50,6 +51,7 @@ enum Command {
     Status(status::Arguments),
     Cache(cache::Arguments),
     Pull(pull::Arguments),
+    Embed(embed::Arguments),
 }
 
 /// A failure with the exit code it gives.
@@ -97,6 +99,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Status(arguments) => status::run(&arguments, &settings),
         Command::Cache(arguments) => cache::run(&arguments, &settings),
         Command::Pull(arguments) => pull::run(&arguments, &settings),
+        Command::Embed(arguments) => embed::run(&arguments, &settings),
     }
 }
 
