@@ -76,7 +76,29 @@ pub struct IndexSettings {
     pub data_dir: PathBuf,
     pub refresh: Refresh,
     pub refresh_files: usize,
+    pub vectors: IndexVectors,
     pub store_bytes: u64,
+}
+
+/// Which vectors an index gets when it is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum IndexVectors {
+    All,
+    /// Those that the store has; the others come over time.
+    Stored,
+}
+
+impl IndexVectors {
+    pub const ALL: [IndexVectors; 2] = [IndexVectors::All, IndexVectors::Stored];
+
+    /// The name in flags.
+    pub fn name(self) -> &'static str {
+        match self {
+            IndexVectors::All => "all",
+            IndexVectors::Stored => "stored",
+        }
+    }
 }
 
 /// A policy by its name.

@@ -94,6 +94,9 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
         } else {
             outcome.print_text(arguments.explain)?
         }
+        if let Some(loaded) = loaded.filter(|_| answer.embedded.unkept.is_none()) {
+            asked.fill(&searched, loaded, &*store, answer.embedded.windows + answer.embedded.cached);
+        }
         Ok(())
     })
 }
@@ -199,6 +202,14 @@ impl Outcome<'_> {
         if let Some(lack) = self.loaded.and_then(|it| self.searched.lack(&it.model)) {
             terminal::warning(&lack);
         }
+        let counts = self.searched.counts().filter(|it| !it.is_complete() && it.vectors > 0);
+        if let Some(counts) = counts.filter(|_| self.request.retriever == RetrieverKind::Dense) {
+            terminal::warning(&format!(
+                "{} of the index's {} windows have no vector and were not compared; `sightline index --vectors all` embeds them",
+                counts.windows - counts.vectors,
+                counts.windows
+            ));
+        }
         if let Some(reason) = &self.answer.embedded.unkept {
             terminal::warning(&format!("vectors are not kept: {reason}"));
         }
@@ -268,6 +279,8 @@ impl Outcome<'_> {
             functions: self.searched.count(Level::Function),
             skipped: self.searched.skipped(),
             notes: self.searched.noted().len(),
+            windows: self.searched.counts().map(|it| it.windows),
+            vectors: self.searched.counts().map(|it| it.vectors),
             compared_candidates: self.answer.embedded.candidates,
             embedded_windows: self.answer.embedded.windows,
             cached_windows: self.answer.embedded.cached,

@@ -3,6 +3,7 @@
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test says what it expects by failing")]
 
 mod cli;
+mod embed;
 mod floors;
 mod hub;
 mod index;

@@ -174,6 +174,9 @@ pub struct Index<'a> {
     pub skipped: usize,
     /// Reservations with which files were read.
     pub notes: usize,
+    /// Of the index, and how many of them have a vector; null where there is no index.
+    pub windows: Option<usize>,
+    pub vectors: Option<usize>,
     /// Candidates that the encoder compared with the issue; windows that were embedded for it, and that the store knew.
     pub compared_candidates: usize,
     pub embedded_windows: usize,
