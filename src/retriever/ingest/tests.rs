@@ -361,9 +361,9 @@ fn an_index_that_is_made_without_vectors_takes_them_from_the_store_over_time() {
         scene.write("one", &[(&format!("e{at}.py"), C)]);
         check_left(&scene, 2, OF_A + 3 + at);
     }
-    // And what is missing is embedded when that is wanted.
+    // And what is missing is embedded when that is wanted; c.py has all it needs.
     scene.missing = Missing::Embed;
-    scene.check("one", OF_A + 2 + MOST_PARTS);
+    scene.check("one", OF_A + 1 + MOST_PARTS);
     scene.missing = Missing::Leave;
     assert!(!check_left(&scene, OF_A + 2 + MOST_PARTS, OF_A + 2 + MOST_PARTS).is_new);
 }
