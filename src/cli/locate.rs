@@ -13,6 +13,7 @@ use super::searched::{Asked, Searched};
 use super::terminal::{DIM, HEADING, NAME, PATH, PLAIN, Page, printable, shortened};
 use super::{Failure, issue, json, model, one_of, place, progress, terminal};
 use crate::config::{Refresh, Settings};
+use crate::encoder::QueryEmbedding;
 use crate::imaging;
 use crate::retriever::{Answer, Granularity, Hit, Localizer, Question, Request, RetrieverKind};
 use crate::types::{IssueImage, Level};
@@ -85,7 +86,7 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
                 .locate(Question { report: &issue.report, encoded }, &request, &|done, total| bar.at(done, total))?
         };
         let loaded = pending.as_ref().map(Pending::get).transpose()?;
-        let images = images(&issue, loaded.map(|it| it.model.id.as_str()), &settings.images);
+        let images = images(&issue, loaded.map(|it| &it.query), &settings.images);
         let outcome =
             Outcome { searched: &searched, answer: &answer, request: &request, loaded, images, total: start.elapsed() };
         outcome.warn();
@@ -145,18 +146,27 @@ fn needs_encoder(request: &Request) -> bool {
     }
 }
 
-/// What becomes of each picture: decoded within the limits, and said to be unused by an encoder that reads text.
-fn images(issue: &issue::Issue, model: Option<&str>, limits: &imaging::Limits) -> Vec<json::Image> {
-    let reason = match model {
-        Some(model) => format!("the encoder {model} reads text only"),
-        None => "no encoder was asked, and BM25 reads text only".to_owned(),
+/// What became of each picture: what the encoder says of it, and its size; or why it can't be used.
+fn images(issue: &issue::Issue, query: Option<&QueryEmbedding>, limits: &imaging::Limits) -> Vec<json::Image> {
+    let inspected = |(at, image): (usize, &IssueImage)| {
+        let told = query.and_then(|it| it.images.get(at));
+        let reason = told.map_or(Some("no encoder was asked, and BM25 reads text only"), |it| it.unused.as_deref());
+        let size = match told.and_then(|it| it.size).map_or_else(|| size_of(&image.bytes, limits), Ok) {
+            Ok(size) => Some(size),
+            Err(error) => return unused(&image.name, error, None),
+        };
+        match reason {
+            Some(reason) => unused(&image.name, reason.to_owned(), size),
+            None => json::Image { used: true, reason: None, ..unused(&image.name, String::new(), size) },
+        }
     };
-    let inspected = |image: &IssueImage| match imaging::decode(&image.bytes, limits) {
-        Err(error) => unused(&image.name, error.to_string(), None),
-        Ok(picture) => unused(&image.name, reason.clone(), Some((picture.width(), picture.height()))),
-    };
-    let read = issue.report.images.iter().map(inspected);
+    let read = issue.report.images.iter().enumerate().map(inspected);
     read.chain(issue.unread_images.iter().map(|(name, reason)| unused(name, reason.clone(), None))).collect()
+}
+
+fn size_of(picture: &[u8], limits: &imaging::Limits) -> Result<(u32, u32), String> {
+    let picture = imaging::decode(picture, limits).map_err(|error| error.to_string())?;
+    Ok((picture.width(), picture.height()))
 }
 
 fn unused(name: &str, reason: String, size: Option<(u32, u32)>) -> json::Image {
@@ -243,10 +253,12 @@ impl Outcome<'_> {
     fn query(&self) -> json::Query<'_> {
         json::Query {
             retriever: self.request.retriever.name(),
-            mode: "text",
+            mode: if self.images.iter().any(|it| it.used) { "image" } else { "text" },
             model: self.model(),
+            policy: self.loaded.map(|it| it.encoder.info().policy.name()),
             tokens: self.answer.query.map(|it| it.tokens),
             tokens_used: self.answer.query.map(|it| it.used),
+            image_tokens: self.loaded.map(|it| it.query.image_tokens),
             truncated: self.is_truncated(),
             images: &self.images,
         }

@@ -4,6 +4,7 @@
 
 mod cache;
 mod candidates;
+mod doctor;
 mod embed;
 mod export;
 mod index;
@@ -52,6 +53,7 @@ enum Command {
     Cache(cache::Arguments),
     Pull(pull::Arguments),
     Embed(embed::Arguments),
+    Doctor(doctor::Arguments),
 }
 
 /// A failure with the exit code it gives.
@@ -100,6 +102,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Cache(arguments) => cache::run(&arguments, &settings),
         Command::Pull(arguments) => pull::run(&arguments, &settings),
         Command::Embed(arguments) => embed::run(&arguments, &settings),
+        Command::Doctor(arguments) => doctor::run(&arguments, &settings),
     }
 }
 

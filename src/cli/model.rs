@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use super::progress::Transfer;
 use super::{Failure, one_of, terminal};
-use crate::config::{Dtype, Settings};
+use crate::config::{Dtype, ModelSettings, Settings};
+use crate::device::Compute;
 use crate::encoder::hub::{Hub, HubModel, ModelName, Pulled};
-use crate::encoder::{self, Encoder, EncoderError};
+use crate::encoder::{self, Encoder, EncoderError, Options};
 use crate::types::Policy;
 
 /// The flags that are settings of the model.
@@ -90,10 +91,24 @@ fn cached_or_pulled(model: &HubModel, settings: &Settings) -> Result<Pulled, Fai
 ///
 /// # Errors
 /// Those of [`encoder::load`].
-pub fn load(place: &Place, _settings: &Settings) -> Result<Box<dyn Encoder>, EncoderError> {
+pub fn load(place: &Place, settings: &Settings) -> Result<Box<dyn Encoder>, EncoderError> {
+    let ModelSettings { dtype, policy, dimensions, window, .. } = settings.model;
+    let some = |number: usize| (number > 0).then_some(number);
+    let options = Options {
+        id: place.id.clone(),
+        policy,
+        compute: match dtype {
+            Dtype::F32 => Compute::F32,
+            Dtype::Auto | Dtype::Q8 => Compute::Q8,
+        },
+        dimensions: some(dimensions),
+        window: some(window),
+        images: settings.images.clone(),
+        ..Options::default()
+    };
     match &place.folder {
-        None => Ok(Box::new(encoder::bundled()?)),
-        Some(folder) => Ok(Box::new(encoder::load(folder)?)),
+        None => Ok(Box::new(encoder::bundled_with(&options)?)),
+        Some(folder) => encoder::load(folder, &options),
     }
 }
 

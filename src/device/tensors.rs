@@ -1,24 +1,69 @@
-//! F1: the tensors of a safetensors file, left as they lie in it and turned into f32 when they are used.
+//! F1: the tensors of safetensors files, left as they lie in them and turned into f32 when they are used.
 //!
 //! A process that answers one question reads each weight once: a copy of them all would cost it more than the question (a page that is
 //! written for the first time takes longer than converting what goes into it). Knows nothing of networks.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
+use std::fs::File;
+use std::ops::Deref;
+use std::path::Path;
 use std::sync::Arc;
 
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
+use memmap2::Mmap;
 use rayon::prelude::*;
-use safetensors::{Dtype, SafeTensors};
+use safetensors::SafeTensors;
 
-/// The bytes of a file, compiled in or read.
-pub type Bytes = Arc<Cow<'static, [u8]>>;
+pub use safetensors::Dtype;
+
+/// The bytes of a file: compiled in, read, or mapped. Cheap to clone.
+#[derive(Clone)]
+pub struct Bytes(Arc<dyn AsRef<[u8]> + Send + Sync>);
+
+impl Bytes {
+    /// Maps a file, so that only what is used of it is read.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn map(path: &Path) -> std::io::Result<Self> {
+        let file = File::open(path)?;
+        // SAFETY: mapped bytes may change or vanish under us when another process writes to the file or cuts it. Model files are written
+        // once and then only read; every tensor's place was compared with the file's length, any bytes are valid values of its type,
+        // and no decision about memory is made twice from the same bytes. A file that is cut while it is in use ends the process.
+        let map = unsafe { Mmap::map(&file)? };
+        Ok(Bytes(Arc::new(map)))
+    }
+}
+
+impl From<Vec<u8>> for Bytes {
+    fn from(bytes: Vec<u8>) -> Self {
+        Bytes(Arc::new(bytes))
+    }
+}
+
+impl From<&'static [u8]> for Bytes {
+    fn from(bytes: &'static [u8]) -> Self {
+        Bytes(Arc::new(bytes))
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        (*self.0).as_ref()
+    }
+}
 
 /// Values that a thread converts at a time. They fit the innermost cache.
 const BLOCK: usize = 1024;
 
-/// A file whose table of contents has been read.
+/// The longest table of contents that is read. That of a model of a thousand tensors has 150 KB, and a longer one is a way to
+/// fill the memory.
+const MOST_CONTENTS: u64 = 1 << 24;
+
+/// Files whose tables of contents have been read.
 pub struct TensorFile {
     tensors: HashMap<String, Stored>,
 }
@@ -37,15 +82,37 @@ impl TensorFile {
     /// # Errors
     /// Bytes that are no such file, or not all of it.
     pub fn open(file: &Bytes) -> Result<Self, safetensors::SafeTensorError> {
+        let length = file.first_chunk().map_or(0, |it| u64::from_le_bytes(*it));
+        if length > MOST_CONTENTS {
+            return Err(safetensors::SafeTensorError::HeaderTooLarge);
+        }
         let (header, contents) = SafeTensors::read_metadata(file)?;
         let base = size_of::<u64>() + header;
         let stored = |name: String| {
             let info = contents.info(&name)?;
             let (start, end) = (base + info.data_offsets.0, base + info.data_offsets.1);
-            let stored = Stored { file: Arc::clone(file), start, end, shape: info.shape.clone(), kind: info.dtype };
+            let stored = Stored { file: file.clone(), start, end, shape: info.shape.clone(), kind: info.dtype };
             Some((name, stored))
         };
         Ok(TensorFile { tensors: contents.offset_keys().into_iter().filter_map(stored).collect() })
+    }
+
+    /// Takes over the tensors of another file.
+    ///
+    /// # Errors
+    /// The name of a tensor that is in both.
+    pub fn join(&mut self, other: TensorFile) -> Result<(), String> {
+        match other.tensors.keys().find(|&name| self.tensors.contains_key(name)) {
+            Some(name) => Err(name.clone()),
+            None => {
+                self.tensors.extend(other.tensors);
+                Ok(())
+            }
+        }
+    }
+
+    pub fn has(&self, name: &str) -> bool {
+        self.tensors.contains_key(name)
     }
 
     pub fn names(&self) -> impl Iterator<Item = &str> {
@@ -57,26 +124,51 @@ impl TensorFile {
     /// # Errors
     /// One line that names the tensor: missing, of another shape, or not of floats.
     pub fn get(&self, name: &str, shape: &[usize]) -> Result<Stored, String> {
+        self.get_of(name, shape, &[Dtype::F16, Dtype::BF16, Dtype::F32])
+    }
+
+    /// A tensor of this shape, of one of these types.
+    ///
+    /// # Errors
+    /// One line that names the tensor: missing, of another shape, or of another type.
+    pub fn get_of(&self, name: &str, shape: &[usize], kinds: &[Dtype]) -> Result<Stored, String> {
         let stored = self.tensors.get(name).ok_or_else(|| format!("tensor `{name}` is missing"))?;
         if stored.shape != shape {
             return Err(format!("tensor `{name}` has shape {:?} instead of {shape:?}", stored.shape));
         }
-        match stored.kind {
-            Dtype::F16 | Dtype::BF16 | Dtype::F32 => Ok(stored.clone()),
-            other => Err(format!("tensor `{name}` holds {other:?} instead of F16, BF16 or F32")),
+        if !kinds.contains(&stored.kind) {
+            let kinds: Vec<String> = kinds.iter().map(|it| format!("{it:?}")).collect();
+            return Err(format!("tensor `{name}` holds {:?} instead of {}", stored.kind, kinds.join(", ")));
         }
+        Ok(stored.clone())
     }
 
     /// The name of a tensor that holds a value that is not finite, if one does: a single one makes every vector useless.
     pub fn non_finite(&self) -> Option<&str> {
-        let found = self.tensors.par_iter().find_any(|(_, stored)| has_non_finite(stored.kind, stored.bytes()));
+        let found = self.tensors.par_iter().find_any(|(_, stored)| !stored.is_finite());
         found.map(|(name, _)| name.as_str())
     }
 }
 
 impl Stored {
-    fn bytes(&self) -> &[u8] {
+    /// As they lie in the file, little-endian, at any alignment.
+    pub fn bytes(&self) -> &[u8] {
         &self.file[self.start..self.end]
+    }
+
+    pub fn kind(&self) -> Dtype {
+        self.kind
+    }
+
+    /// The same values in another shape; none if that has more or fewer.
+    pub fn reshaped(&self, shape: &[usize]) -> Option<Self> {
+        let fits = shape.iter().product::<usize>() == self.len();
+        fits.then(|| Stored { shape: shape.to_vec(), ..self.clone() })
+    }
+
+    /// Whether every value is; true of integers. By all threads of this pool.
+    pub fn is_finite(&self) -> bool {
+        !self.bytes().par_chunks(FINITE_CHUNK).any(|bytes| has_non_finite(self.kind, bytes))
     }
 
     pub fn shape(&self) -> &[usize] {
@@ -171,6 +263,9 @@ fn widen_halves<T: Copy + Default>(
         convert(&block[..halves.len()], values);
     }
 }
+
+/// Bytes that a thread looks through at a time; a multiple of every type's size.
+const FINITE_CHUNK: usize = 1 << 18;
 
 /// By the exponent, which is all ones in an infinity and in what is no number. Every value is read, so that the loop needs no branch.
 fn has_non_finite(kind: Dtype, bytes: &[u8]) -> bool {

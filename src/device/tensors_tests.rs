@@ -10,7 +10,7 @@ fn file(kind: Dtype, bytes: &[u8]) -> TensorFile {
     let columns = bytes.len() / (kind.bitsize() / 8) / 2;
     let view = TensorView::new(kind, vec![2, columns], bytes).expect("a matrix");
     let file = serialize([("a", view)], None).expect("one tensor");
-    TensorFile::open(&Arc::new(Cow::Owned(file))).expect("just made")
+    TensorFile::open(&file.into()).expect("just made")
 }
 
 /// The matrix and its second row, bit for bit.
@@ -68,4 +68,43 @@ fn one_value_that_is_not_finite_is_found_in_every_type() {
             assert_eq!(file(kind, &[sound, last].concat()).non_finite(), expected, "{kind:?}");
         }
     }
+}
+
+#[test]
+fn tensors_of_several_files_are_one_list() {
+    let mut all = file(Dtype::F16, &[0; 4]);
+    let view = TensorView::new(Dtype::I8, vec![3], &[1, 2, 3]).expect("a vector");
+    let other = serialize([("b", view)], None).expect("one tensor");
+    all.join(TensorFile::open(&other.clone().into()).expect("just made")).expect("no name is in both");
+    assert!(all.has("a") && all.has("b") && !all.has("c"));
+    assert_eq!(all.get_of("b", &[3], &[Dtype::I8]).expect("it is there").bytes(), [1, 2, 3]);
+    assert_eq!(all.join(TensorFile::open(&other.into()).expect("just made")), Err("b".to_owned()));
+}
+
+#[test]
+fn what_is_asked_for_must_be_what_is_there() {
+    let file = file(Dtype::F16, &[0; 8]);
+    let refused = |name: &str, shape: &[usize], kinds: &[Dtype]| file.get_of(name, shape, kinds).err();
+    assert_eq!(refused("b", &[2, 2], &[Dtype::F16]).as_deref(), Some("tensor `b` is missing"));
+    assert_eq!(refused("a", &[4], &[Dtype::F16]).as_deref(), Some("tensor `a` has shape [2, 2] instead of [4]"));
+    assert_eq!(
+        refused("a", &[2, 2], &[Dtype::I8, Dtype::F32]).as_deref(),
+        Some("tensor `a` holds F16 instead of I8, F32")
+    );
+}
+
+#[test]
+fn a_table_of_contents_has_a_limit() {
+    let mut hostile = vec![b' '; (1 << 24) + 16];
+    hostile[..8].copy_from_slice(&((1u64 << 24) + 8).to_le_bytes());
+    assert!(TensorFile::open(&hostile.into()).is_err());
+}
+
+#[test]
+fn a_mapped_file_is_its_bytes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("file");
+    std::fs::write(&path, b"abc").expect("writable");
+    assert_eq!(*Bytes::map(&path).expect("there"), *b"abc");
+    assert!(Bytes::map(&folder.path().join("none")).is_err());
 }

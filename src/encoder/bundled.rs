@@ -1,44 +1,15 @@
-//! F2: where the files of a model come from: this binary, or a folder. And the registry of the models that are known.
+//! F2: where the files of a sentence encoder come from: this binary, or a folder.
 //!
 //! Knows nothing of what the files mean; [`MiniLm`] reads them.
 
-use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::path::Path;
-use std::sync::Arc;
 
-use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use super::{EncoderError, MiniLm};
+use super::registry::{Checkpoint, default_checkpoint};
+use super::{EncoderError, MiniLm, Options};
 use crate::device::tensors::Bytes;
-
-pub(super) const REGISTRY: &str = include_str!("../../models/registry.toml");
-
-/// A row of `models/registry.toml`.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Checkpoint {
-    pub id: String,
-    pub dimensions: usize,
-    /// Most tokens in a window.
-    pub window: usize,
-    pub pooling: Pooling,
-    pub query_instruction: String,
-    pub candidate_instruction: String,
-}
-
-/// How the vectors of tokens become one.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Pooling {
-    Mean,
-}
-
-#[derive(Deserialize)]
-struct Registry {
-    model: Vec<Checkpoint>,
-}
 
 /// The files of a model, as bytes.
 #[derive(Clone)]
@@ -82,37 +53,67 @@ pub fn bundled() -> Result<MiniLm, EncoderError> {
     MiniLm::new(default_checkpoint()?, bundled_files().ok_or(EncoderError::NotBundled)?)
 }
 
-/// Loads the default model from a folder with its `config.json`, `tokenizer.json` and `model.safetensors` (f32, f16 or bf16).
+/// The same, run as the options say.
 ///
 /// # Errors
-/// A file that is missing, damaged or of another model, by its path.
-pub fn load(folder: &Path) -> Result<MiniLm, EncoderError> {
-    MiniLm::new(default_checkpoint()?, read(folder)?)
+/// Also [`EncoderError::Unfit`].
+pub fn bundled_with(options: &Options) -> Result<MiniLm, EncoderError> {
+    MiniLm::new(fitted(options)?, bundled_files().ok_or(EncoderError::NotBundled)?)
 }
 
-fn read(folder: &Path) -> Result<Files, EncoderError> {
-    let read = |name: &str| {
-        let path = folder.join(name);
-        let unreadable = |cause| EncoderError::Unreadable { file: path.display().to_string(), cause };
-        std::fs::read(&path).map(|bytes| Arc::new(Cow::Owned(bytes))).map_err(unreadable)
-    };
-    Ok(Files {
+/// Loads the default model from a folder with its `config.json`, `tokenizer.json` and `model.safetensors` (f32, f16 or bf16).
+pub(super) fn load_minilm(folder: &Path, options: &Options) -> Result<MiniLm, EncoderError> {
+    let checkpoint = fitted(options)?;
+    let read = |name: &str| read(folder, name).map(|it| it.0);
+    let files = Files {
         origin: folder.display().to_string(),
         config: read("config.json")?,
         tokenizer: read("tokenizer.json")?,
         weights: read("model.safetensors")?,
         sums: None,
-    })
+    };
+    MiniLm::new(checkpoint, files)
+}
+
+/// The row of the default model under these options.
+fn fitted(options: &Options) -> Result<Checkpoint, EncoderError> {
+    let mut checkpoint = default_checkpoint()?;
+    let unfit = |option: &'static str, asked: usize, cause: String| {
+        let id = checkpoint.id.clone();
+        Err(EncoderError::Unfit { option, asked, cause, id })
+    };
+    if let Some(asked) = options.dimensions.filter(|&it| it != checkpoint.dimensions) {
+        return unfit(
+            "dimensions",
+            asked,
+            format!("its vectors have {}, and can't be shortened", checkpoint.dimensions),
+        );
+    }
+    let windows = 16..=checkpoint.window;
+    if let Some(asked) = options.window.filter(|it| !windows.contains(it)) {
+        return unfit("window", asked, format!("it reads from {} to {} tokens", windows.start(), windows.end()));
+    }
+    checkpoint.window = options.window.unwrap_or(checkpoint.window);
+    Ok(checkpoint)
+}
+
+/// A file of a folder, and its path for messages.
+pub(super) fn read(folder: &Path, name: &str) -> Result<(Bytes, String), EncoderError> {
+    let path = folder.join(name);
+    let file = path.display().to_string();
+    match std::fs::read(&path) {
+        Ok(bytes) => Ok((bytes.into(), file)),
+        Err(cause) => Err(EncoderError::Unreadable { file, cause }),
+    }
 }
 
 #[cfg(feature = "bundled-models")]
 fn bundled_files() -> Option<Files> {
-    let bytes = |bytes: &'static [u8]| Arc::new(Cow::Borrowed(bytes));
     Some(Files {
         origin: "bundled".to_owned(),
-        config: bytes(include_bytes!("../../models/all-MiniLM-L6-v2/config.json")),
-        tokenizer: bytes(include_bytes!("../../models/all-MiniLM-L6-v2/tokenizer.json")),
-        weights: bytes(include_bytes!("../../models/all-MiniLM-L6-v2/model.safetensors")),
+        config: include_bytes!("../../models/all-MiniLM-L6-v2/config.json")[..].into(),
+        tokenizer: include_bytes!("../../models/all-MiniLM-L6-v2/tokenizer.json")[..].into(),
+        weights: include_bytes!("../../models/all-MiniLM-L6-v2/model.safetensors")[..].into(),
         sums: Some(include_str!("../../models/all-MiniLM-L6-v2/SHA256SUMS")),
     })
 }
@@ -120,21 +121,6 @@ fn bundled_files() -> Option<Files> {
 #[cfg(not(feature = "bundled-models"))]
 fn bundled_files() -> Option<Files> {
     None
-}
-
-/// The name of the model that is compiled into this binary.
-pub(super) fn bundled_id() -> String {
-    default_checkpoint().map(|it| it.id).unwrap_or_default()
-}
-
-/// The first row of the registry.
-fn default_checkpoint() -> Result<Checkpoint, EncoderError> {
-    let damaged = |cause: &str| EncoderError::Damaged {
-        file: "registry.toml".to_owned(),
-        cause: cause.lines().collect::<Vec<_>>().join(" "),
-    };
-    let registry: Registry = toml::from_str(REGISTRY).map_err(|error| damaged(error.message()))?;
-    registry.model.into_iter().next().ok_or_else(|| damaged("it lists no model"))
 }
 
 #[cfg(test)]

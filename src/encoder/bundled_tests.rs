@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 
 use super::*;
-use crate::encoder::Encoder;
+use crate::encoder::{Encoder, load as load_any};
 
 fn model() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("models/all-MiniLM-L6-v2")
@@ -159,6 +159,24 @@ fn tokenizer_of_another_model() {
     assert_ne!(text, larger);
     check("tokenizer.json", Some(larger.as_bytes()), &["30522"]);
     check("tokenizer.json", Some(text.replace("[SEP]", "<sep>").as_bytes()), &["[SEP]"]);
+}
+
+fn load(folder: &Path) -> Result<Box<dyn Encoder>, EncoderError> {
+    load_any(folder, &Options::default())
+}
+
+#[test]
+fn options_that_do_not_fit_are_refused() {
+    for (options, expected) in [
+        (Options { dimensions: Some(128), ..Options::default() }, "`dimensions` = 128 does not fit all-MiniLM-L6-v2"),
+        (Options { window: Some(8), ..Options::default() }, "`window` = 8 does not fit all-MiniLM-L6-v2"),
+        (Options { window: Some(257), ..Options::default() }, "from 16 to 256 tokens"),
+    ] {
+        let Err(error) = load_any(&model(), &options) else { panic!("{expected} was accepted") };
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+    let narrow = Options { window: Some(64), dimensions: Some(384), ..Options::default() };
+    assert_eq!(load_any(&model(), &narrow).expect("it fits").info().window_tokens, 64);
 }
 
 #[cfg(feature = "bundled-models")]

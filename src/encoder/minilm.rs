@@ -7,12 +7,16 @@ use std::sync::OnceLock;
 use tokenizers::{DecoderWrapper, NormalizerWrapper, PostProcessorWrapper, PreTokenizerWrapper, TokenizerImpl};
 
 use super::bert::{Bert, Config};
-use super::bundled::{Checkpoint, Files, sha256};
+use super::bundled::{Files, sha256};
+use super::registry::Checkpoint;
 use super::windows::{Frame, RULES, Tokens};
 use super::wordpiece::WordPiece;
-use super::{Encoder, EncoderError, Input, InputEmbedding, ModelInfo, Progress, QueryEmbedding, Window, batch};
+use super::{
+    Encoder, EncoderError, ImageUse, Input, InputEmbedding, ModelInfo, Progress, QueryEmbedding, Window, batch,
+    one_line,
+};
 use crate::device::tensors::TensorFile;
-use crate::types::IssueReport;
+use crate::types::{IssueImage, IssueReport};
 use crate::vector;
 
 /// Windows of a long issue that its vector is the mean of. Issues that need more are mostly pasted logs.
@@ -44,12 +48,9 @@ impl MiniLm {
             let lacking = || foreign(&checkpoint, &files, "tokenizer.json", format!("it lacks the token {token}"));
             tokenizer.token_to_id(token).ok_or_else(lacking)
         };
-        let frame = Frame { window: checkpoint.window, opening: special("[CLS]")?, closing: special("[SEP]")? };
-        let info = ModelInfo {
-            id: checkpoint.id.clone(),
-            dimensions: checkpoint.dimensions,
-            window_tokens: checkpoint.window,
-        };
+        let frame =
+            Frame { window: checkpoint.window, opening: vec![special("[CLS]")?], closing: vec![special("[SEP]")?] };
+        let info = ModelInfo::of_text(&checkpoint.id, checkpoint.dimensions, checkpoint.window);
         Ok(MiniLm { info, checkpoint, files, fingerprint: OnceLock::new(), tokenizer, network, frame })
     }
 
@@ -97,7 +98,7 @@ impl Encoder for MiniLm {
     /// them, and the normalised mean of their vectors. A title longer than half a window is read as the beginning of the body.
     /// Images are not seen by this model.
     fn query(&self, issue: &IssueReport) -> Result<QueryEmbedding, EncoderError> {
-        let asked = Asked::of(issue, &self.checkpoint.query_instruction, self.frame, |text| self.tokens(text))?;
+        let asked = Asked::of(issue, &self.checkpoint.query_instruction, &self.frame, |text| self.tokens(text))?;
         let windows = self.frame.windows(&asked.title.ids, &asked.body_text, &asked.body);
         let used = &windows[..windows.len().min(QUERY_WINDOWS)];
         let vectors = self.embed(&used.iter().collect::<Vec<_>>(), &|_, _| ())?;
@@ -108,7 +109,14 @@ impl Encoder for MiniLm {
         vector::normalise(&mut vector);
         let end = used.last().map_or(0, |window| window.body.end);
         let tokens_used = asked.title.ids.len() + asked.body.starts.partition_point(|&start| start < end);
-        Ok(QueryEmbedding { vector, tokens: asked.title.ids.len() + asked.body.ids.len(), tokens_used })
+        let tokens = asked.title.ids.len() + asked.body.ids.len();
+        let unused = |image: &IssueImage| ImageUse {
+            name: image.name.clone(),
+            unused: Some(format!("the encoder {} reads text only", self.info.id)),
+            size: None,
+        };
+        let images = issue.images.iter().map(unused).collect();
+        Ok(QueryEmbedding { vector, tokens, tokens_used, image_tokens: 0, images })
     }
 
     /// A text that is too long loses its end.
@@ -164,7 +172,7 @@ impl MiniLm {
         // Room for what opens and closes, at least.
         let limit = input.max_length.unwrap_or(self.frame.window).clamp(2, self.frame.window);
         let kept = text.len().min(limit - 2);
-        let ids = [&[self.frame.opening], &text[..kept], &[self.frame.closing]].concat();
+        let ids = self.frame.around(&[&text[..kept]]);
         Ok(Sequence { ids, truncated_from: (kept < text.len()).then_some(text.len() + 2) })
     }
 }
@@ -177,7 +185,7 @@ struct Asked {
 }
 
 impl Asked {
-    fn of<F>(issue: &IssueReport, instruction: &str, frame: Frame, tokens: F) -> Result<Self, EncoderError>
+    fn of<F>(issue: &IssueReport, instruction: &str, frame: &Frame, tokens: F) -> Result<Self, EncoderError>
     where
         F: Fn(&str) -> Result<Tokens, EncoderError>,
     {
@@ -255,11 +263,6 @@ fn damaged(files: &Files, name: &str, cause: String) -> EncoderError {
 
 fn foreign(checkpoint: &Checkpoint, files: &Files, name: &str, cause: String) -> EncoderError {
     EncoderError::Foreign { file: format!("{}/{name}", files.origin), cause, id: checkpoint.id.clone() }
-}
-
-/// The first line of a library's message: some carry a backtrace.
-fn one_line(text: &str) -> String {
-    text.lines().next().unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]

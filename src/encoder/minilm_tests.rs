@@ -1,8 +1,7 @@
 //! The bundled model against transformers' BERT (golden file), and the rules for candidates and queries with its real tokenizer.
 
-use std::borrow::Cow;
 use std::path::PathBuf;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use proptest::prelude::*;
 use safetensors::SafeTensors;
@@ -10,11 +9,13 @@ use serde::Deserialize;
 
 use super::*;
 use crate::device::tensors::Bytes;
-use crate::encoder::load;
+use crate::encoder::{Options, bundled};
 use crate::vector::dot;
 
-static MODEL: LazyLock<MiniLm> =
-    LazyLock::new(|| load(&root().join("models/all-MiniLM-L6-v2")).expect("the repository holds the model"));
+static MODEL: LazyLock<MiniLm> = LazyLock::new(|| {
+    let folder = root().join("models/all-MiniLM-L6-v2");
+    bundled::load_minilm(&folder, &Options::default()).expect("the repository holds the model")
+});
 
 /// The tokenizer as its crate reads it.
 static REFERENCE: LazyLock<tokenizers::Tokenizer> = LazyLock::new(|| {
@@ -189,9 +190,10 @@ fn a_title_longer_than_half_a_window_is_not_lost() {
 /// The model's files with one byte of one of them changed.
 fn changed(pick: fn(&mut Files) -> &mut Bytes) -> Files {
     let mut files = MODEL.files.clone();
-    let bytes = Arc::make_mut(pick(&mut files)).to_mut();
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 1;
+    let bytes = pick(&mut files);
+    let mut other = bytes.to_vec();
+    other[bytes.len() / 2] ^= 1;
+    *bytes = other.into();
     files
 }
 
@@ -218,13 +220,14 @@ fn the_fingerprint_is_that_of_every_byte_and_rule() {
 #[test]
 fn weights_that_leave_a_vector_without_direction_are_an_error() {
     let mut files = MODEL.files.clone();
-    let weights = Arc::make_mut(&mut files.weights).to_mut();
+    let mut weights = files.weights.to_vec();
     for name in ["encoder.layer.5.output.LayerNorm.weight", "encoder.layer.5.output.LayerNorm.bias"] {
         let tensors = SafeTensors::deserialize(&MODEL.files.weights).expect("loaded before");
         let data = tensors.tensor(name).expect("the last step of the network").data().to_vec();
         let at = weights.windows(data.len()).position(|bytes| bytes == data).expect("it is in the file");
         weights[at..at + data.len()].fill(0);
     }
+    files.weights = weights.into();
     let model = MiniLm::new(MODEL.checkpoint.clone(), files).expect("zeros are numbers");
     let error = model.query(&IssueReport::default()).expect_err("all vectors are zero").to_string();
     assert!(error.contains("not of length 1") && error.contains("copy the model's files again"), "{error}");
@@ -245,7 +248,7 @@ const CONFIG_KEYS: &[&str] = &[
 
 /// What a network of the bundled weights and another `config.json` does with a text: a vector or an error of one line.
 fn outcome(config: Vec<u8>) -> Result<Vec<Vec<f32>>, String> {
-    let files = Files { origin: "changed".to_owned(), config: Arc::new(Cow::Owned(config)), ..MODEL.files.clone() };
+    let files = Files { origin: "changed".to_owned(), config: config.into(), ..MODEL.files.clone() };
     let one_line = |error: EncoderError| error.to_string();
     let config = read_config(&MODEL.checkpoint, &files).map_err(one_line)?;
     let network = read_network(&MODEL.checkpoint, &files, &config).map_err(one_line)?;

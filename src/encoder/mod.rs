@@ -5,16 +5,23 @@
 mod batch;
 mod bert;
 mod bundled;
+mod canary;
 pub mod hub;
+mod loading;
 mod minilm;
+pub mod qwen3_vl;
+mod registry;
 mod windows;
 mod wordpiece;
 
 use std::ops::Range;
 
-use crate::types::{IssueImage, IssueReport};
+use crate::device::Compute;
+use crate::types::{IssueImage, IssueReport, Policy};
 
-pub use bundled::{bundled, load};
+pub use bundled::{bundled, bundled_with};
+pub use canary::{CANARY, canary_vector};
+pub use loading::{Options, load};
 pub use minilm::MiniLm;
 
 /// A model that puts queries and candidates into one space, where cosine is similarity.
@@ -90,6 +97,20 @@ pub struct ModelInfo {
     pub dimensions: usize,
     /// Most tokens in a window, those the model adds included.
     pub window_tokens: usize,
+    /// By which rules texts and pictures become what the model reads.
+    pub policy: Policy,
+    /// What its products are computed in.
+    pub compute: Compute,
+    /// Pictures of an issue that it sees; 0 for a model that reads text only.
+    pub images: usize,
+}
+
+impl ModelInfo {
+    /// A model that reads text only, by the one rule there is, in 32-bit floats.
+    pub fn of_text(id: &str, dimensions: usize, window_tokens: usize) -> Self {
+        let (policy, compute) = (Policy::Default, Compute::F32);
+        ModelInfo { id: id.to_owned(), dimensions, window_tokens, policy, compute, images: 0 }
+    }
 }
 
 /// A part of a candidate that fits the model: what is embedded, and so what a cache of vectors may be keyed by.
@@ -104,7 +125,7 @@ pub struct Window {
 }
 
 /// An embedded issue.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct QueryEmbedding {
     /// Of length 1.
     pub vector: Vec<f32>,
@@ -112,6 +133,21 @@ pub struct QueryEmbedding {
     pub tokens: usize,
     /// How many of them the vector stands for.
     pub tokens_used: usize,
+    /// Tokens that stand for pictures; they count in neither of the above.
+    pub image_tokens: usize,
+    /// What became of each of the issue's pictures, in their order.
+    pub images: Vec<ImageUse>,
+}
+
+/// What became of a picture of an issue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageUse {
+    /// How the user named it.
+    pub name: String,
+    /// Why the vector does not stand for it; `None` if it does.
+    pub unused: Option<String>,
+    /// Width and height as it came, where that is known.
+    pub size: Option<(u32, u32)>,
 }
 
 /// Why text could not be embedded. Every message is one line that names the thing, the cause and the remedy; causes are in it, and so are
@@ -134,6 +170,20 @@ pub enum EncoderError {
         "the model failed on a batch of {sequences} windows: {cause}; copy the model's files again, or rank without an encoder"
     )]
     Compute { sequences: usize, cause: String },
+    #[error("the picture `{name}` can't be used: {cause}")]
+    Image { name: String, cause: String, code: &'static str },
+    #[error(
+        "the input has {template} tokens of template and {images} of pictures, more than the limit of {limit} without any text; \
+         leave out pictures, lower `max_pixels`, or raise the limit"
+    )]
+    TooLong { template: usize, images: usize, limit: usize },
+    #[error(
+        "{found} of the places for {expected} tokens of pictures are in the prompt, because its text names <|image_pad|> or because \
+         it was cut; leave that out of the text, raise the limit, or use the policy `default`"
+    )]
+    Misplaced { found: usize, expected: usize },
+    #[error("`{option}` = {asked} does not fit {id}: {cause}; choose another value, or leave it out")]
+    Unfit { option: &'static str, asked: usize, cause: String, id: String },
     #[error("{id} can't see, and the input has {images} pictures; leave them out, or use a vision-language model")]
     Blind { id: String, images: usize },
     #[error("{id} takes no instruction; leave it out, or use a model that does")]
@@ -152,9 +202,18 @@ impl EncoderError {
             EncoderError::NotBundled => "model_not_bundled",
             EncoderError::Tokenize { .. } => "tokenizer_failed",
             EncoderError::Compute { .. } => "model_failed",
+            EncoderError::Image { code, .. } => code,
+            EncoderError::TooLong { .. } => "input_too_long",
+            EncoderError::Misplaced { .. } => "image_tokens_misplaced",
+            EncoderError::Unfit { .. } => "option_unsupported",
             EncoderError::Blind { .. } => "images_unsupported",
             EncoderError::Uninstructed { .. } => "instruction_unsupported",
             EncoderError::Threads { .. } => "no_threads",
         }
     }
+}
+
+/// The first line of a library's message: some carry a backtrace.
+fn one_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_owned()
 }

@@ -22,24 +22,29 @@ pub(super) struct Tokens {
 }
 
 /// The room that a model offers.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Frame {
-    /// Most tokens in a window, with the two below; at least 16.
+    /// Most tokens in a window, with those below; at least 16, and eight times theirs.
     pub window: usize,
-    /// First token of every window.
-    pub opening: u32,
-    /// Last token of every window.
-    pub closing: u32,
+    /// First tokens of every window.
+    pub opening: Vec<u32>,
+    /// Last tokens of every window.
+    pub closing: Vec<u32>,
 }
 
 impl Frame {
     /// Tokens of text in a window.
-    pub(super) fn room(self) -> usize {
-        self.window - 2
+    pub(super) fn room(&self) -> usize {
+        self.window - self.opening.len() - self.closing.len()
+    }
+
+    /// Some tokens in their place.
+    pub(super) fn around(&self, parts: &[&[u32]]) -> Vec<u32> {
+        [&self.opening[..], &parts.concat(), &self.closing].concat()
     }
 
     /// The windows of a text under a header: one if it fits, otherwise overlapping ones.
-    pub(super) fn windows(self, header: &[u32], text: &str, tokens: &Tokens) -> Vec<Window> {
+    pub(super) fn windows(&self, header: &[u32], text: &str, tokens: &Tokens) -> Vec<Window> {
         let whole = header.len() + tokens.ids.len() <= self.room();
         let shortened = !whole && header.len() > self.window / 2;
         let header = if shortened { &header[header.len() - self.window / 2..] } else { header };
@@ -49,7 +54,7 @@ impl Frame {
         let ends = starts.iter().skip(1).copied().chain([tokens.ids.len()]);
         let window = |(start, end): (&usize, usize)| {
             let first = start.saturating_sub(overlap);
-            let body = [&[self.opening], header, &tokens.ids[first..end], &[self.closing]].concat();
+            let body = self.around(&[header, &tokens.ids[first..end]]);
             let from = if first == 0 { 0 } else { byte_of(text, &tokens.starts, first) };
             let to = if end == tokens.ids.len() { text.len() } else { byte_of(text, &tokens.starts, end) };
             Window { tokens: body, body: from..to, header_shortened: shortened }

@@ -8,7 +8,7 @@ const OPENING: u32 = 1;
 const CLOSING: u32 = 2;
 
 fn frame(window: usize) -> Frame {
-    Frame { window, opening: OPENING, closing: CLOSING }
+    Frame { window, opening: vec![OPENING], closing: vec![CLOSING] }
 }
 
 /// A token for each word or other visible character; its id is a hash of its text.

@@ -1,9 +1,30 @@
-//! F1: pictures that come with an issue: bytes to pixels, within limits that are checked on the header before anything
-//! is allocated. Knows nothing of encoders or of where a picture came from.
+//! F1: pictures that come with an issue: bytes to pixels within limits, pixels to what a vision tower reads.
+//! Knows nothing of encoders or of where a picture came from.
+//!
+//! [`pixels`] decodes, [`Shown::new`] brings to a size, [`Shown::patches`] cuts. Sizes are checked on the header before anything is
+//! allocated, and nothing of a file is read that shows nothing: a profile or a comment in it can inflate to gigabytes.
 
-use std::io::Cursor;
+mod bitmap;
+mod colour;
+mod gif;
+mod jpeg;
+mod png;
+mod resize;
+mod shown;
+mod webp;
 
-use image::{DynamicImage, ImageDecoder, ImageReader, Limits as DecoderLimits};
+#[cfg(test)]
+mod fixture_tests;
+#[cfg(test)]
+mod hostile_tests;
+
+use image::metadata::Orientation;
+use image::{DynamicImage, ImageFormat, RgbImage};
+
+use crate::types::Policy;
+
+pub use resize::{PixelRange, resize, smart_resize};
+pub use shown::{Cut, Shown};
 
 /// What a picture may cost.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
@@ -15,18 +36,46 @@ pub struct Limits {
     pub max_pixels: u64,
 }
 
+impl Limits {
+    /// The number of bytes of so many pixels in 8-bit RGB, if they are within the limit.
+    fn rgb_bytes(&self, width: u32, height: u32) -> Result<usize, ImageError> {
+        let pixels = u64::from(width) * u64::from(height);
+        if pixels > self.max_pixels.min(MOST_PIXELS) {
+            return Err(ImageError::TooManyPixels { width, height, limit: self.max_pixels.min(MOST_PIXELS) });
+        }
+        Ok(pixels as usize * 3)
+    }
+}
+
+/// Whatever the settings say: some decoders count the bytes of a picture in 32 bits.
+const MOST_PIXELS: u64 = 1 << 28;
+
 /// A decoded picture; of an animation, its first frame.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Picture {
-    pub pixels: DynamicImage,
+    width: u32,
+    height: u32,
+    rgb: Vec<u8>,
+    animated: bool,
 }
 
 impl Picture {
     pub fn width(&self) -> u32 {
-        self.pixels.width()
+        self.width
     }
 
     pub fn height(&self) -> u32 {
-        self.pixels.height()
+        self.height
+    }
+
+    /// Red, green and blue of each pixel, row by row from the top.
+    pub fn rgb(&self) -> &[u8] {
+        &self.rgb
+    }
+
+    /// Whether the file holds more frames than the one that is shown.
+    pub fn is_animated(&self) -> bool {
+        self.animated
     }
 }
 
@@ -39,128 +88,110 @@ pub enum ImageError {
     TooManyBytes { bytes: u64, limit: u64 },
     #[error("it has {width} x {height} pixels, more than the limit of {limit}: shrink it or raise `images.max_pixels`")]
     TooManyPixels { width: u32, height: u32, limit: u64 },
-    #[error(
-        "decoding it would take more memory than the limit of {limit} pixels allows: shrink it or raise `images.max_pixels`"
-    )]
-    TooMuchMemory { limit: u64 },
     #[error("its format is not known: attach a PNG, JPEG, WebP, GIF or BMP file")]
     UnknownFormat,
-    #[error("it is damaged or cut short ({source}): attach the original file")]
-    Damaged { source: image::ImageError },
+    #[error("it is {kind}, which is not read: attach a PNG, JPEG, WebP, GIF or BMP file")]
+    Unsupported { kind: String },
+    #[error("it is damaged or cut short ({}): attach the original file", one_line(source.as_ref()))]
+    Damaged { source: Box<dyn std::error::Error + Send + Sync> },
+    #[error(
+        "one of its sides is {ratio:.0} times as long as the other ({width} x {height}), more than the limit of {limit}: crop it"
+    )]
+    AspectRatio { width: u32, height: u32, ratio: f64, limit: u32 },
+    #[error("its {width} x {height} pixels can't be shown in at most {max_pixels} pixels: crop it or raise max_pixels")]
+    TooNarrow { width: u32, height: u32, max_pixels: u64 },
+    #[error("min_pixels is {min_pixels} and max_pixels {max_pixels}: make max_pixels at least as large as min_pixels")]
+    PixelRange { min_pixels: u64, max_pixels: u64 },
 }
 
-/// Decodes a picture.
+impl ImageError {
+    /// The error's stable name, for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            ImageError::Empty => "image_empty",
+            ImageError::TooManyBytes { .. } | ImageError::TooManyPixels { .. } => "image_too_large",
+            ImageError::UnknownFormat | ImageError::Unsupported { .. } => "image_format",
+            ImageError::Damaged { .. } => "image_damaged",
+            ImageError::AspectRatio { .. } | ImageError::TooNarrow { .. } => "image_aspect_ratio",
+            ImageError::PixelRange { .. } => "image_pixel_range",
+        }
+    }
+
+    fn damaged(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        ImageError::Damaged { source: source.into() }
+    }
+}
+
+/// Decoders' messages may have several lines.
+fn one_line(error: &(dyn std::error::Error + Send + Sync)) -> String {
+    error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// What a decoder makes of a file, before it is turned upright.
+struct Decoded {
+    width: u32,
+    height: u32,
+    rgb: Vec<u8>,
+    orientation: Option<Orientation>,
+    animated: bool,
+}
+
+/// Decodes a picture as it is meant to be seen: [`pixels`] by the default policy.
+///
+/// # Errors
+/// Those of [`pixels`].
+pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Picture, ImageError> {
+    pixels(bytes, Policy::Default, limits)
+}
+
+/// Decodes a picture to 8-bit RGB; of an animation, the first frame on its canvas.
+///
+/// By the default policy the picture is turned as its EXIF data says, whatever is transparent shows white, and 16 bits are scaled to 8. The
+/// reference policy is what Pillow 12 gives `qwen_vl_utils`: pixels as they are stored, transparency dropped unless each
+/// pixel has its own beside a colour, 16-bit grey cut off at 255 and the upper byte of 16-bit colour.
 ///
 /// # Errors
 /// [`ImageError`] names the cause and the remedy; nothing larger than the limits is ever allocated.
-pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Picture, ImageError> {
+pub fn pixels(bytes: &[u8], policy: Policy, limits: &Limits) -> Result<Picture, ImageError> {
     if bytes.is_empty() {
         return Err(ImageError::Empty);
     }
     if bytes.len() as u64 > limits.max_bytes {
         return Err(ImageError::TooManyBytes { bytes: bytes.len() as u64, limit: limits.max_bytes });
     }
-    let damaged = |source| match source {
-        image::ImageError::Limits(_) => ImageError::TooMuchMemory { limit: limits.max_pixels },
-        source => ImageError::Damaged { source },
-    };
-    let mut reader = ImageReader::new(Cursor::new(bytes))
-        .with_guessed_format()
-        .map_err(|error| damaged(image::ImageError::IoError(error)))?;
-    if reader.format().is_none() {
-        return Err(ImageError::UnknownFormat);
-    }
-    reader.limits(decoder_limits(limits));
-    let decoder = reader.into_decoder().map_err(damaged)?;
-    let (width, height) = decoder.dimensions();
-    if u64::from(width) * u64::from(height) > limits.max_pixels {
-        return Err(ImageError::TooManyPixels { width, height, limit: limits.max_pixels });
-    }
-    let pixels = DynamicImage::from_decoder(decoder).map_err(damaged)?;
-    Ok(Picture { pixels })
+    let decoded = match image::guess_format(bytes) {
+        Ok(ImageFormat::Png) => png::decode(bytes, policy, limits),
+        Ok(ImageFormat::Jpeg) => jpeg::decode(bytes, limits),
+        Ok(ImageFormat::Gif) => gif::decode(bytes, policy, limits),
+        Ok(ImageFormat::WebP) => webp::decode(bytes, limits),
+        Ok(ImageFormat::Bmp) => bitmap::decode(bytes, limits),
+        Ok(other) => Err(ImageError::Unsupported { kind: format!("of the format {other:?}") }),
+        Err(_) => Err(ImageError::UnknownFormat),
+    }?;
+    Ok(match policy {
+        Policy::Default => upright(decoded),
+        Policy::Reference => as_stored(decoded),
+    })
 }
 
-/// Bytes that a decoder may hold for a pixel: 16-bit RGBA, and once more for what it works in.
-const DECODER_BYTES_PER_PIXEL: u64 = 16;
-
-fn decoder_limits(limits: &Limits) -> DecoderLimits {
-    let mut decoder = DecoderLimits::default();
-    decoder.max_alloc = Some(limits.max_pixels.saturating_mul(DECODER_BYTES_PER_PIXEL));
-    decoder
+fn as_stored(Decoded { width, height, rgb, animated, .. }: Decoded) -> Picture {
+    Picture { width, height, rgb, animated }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const LIMITS: Limits = Limits { max_bytes: 1 << 20, max_pixels: 1 << 20 };
-
-    fn png(width: u32, height: u32) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        let pixels = DynamicImage::new_rgb8(width, height);
-        pixels.write_to(&mut Cursor::new(&mut bytes), image::ImageFormat::Png).expect("a PNG in memory");
-        bytes
+/// Turns a picture as its EXIF data says.
+fn upright(decoded: Decoded) -> Picture {
+    let orientation = decoded.orientation.unwrap_or(Orientation::NoTransforms);
+    if orientation == Orientation::NoTransforms {
+        return as_stored(decoded);
     }
+    let (width, height, animated) = (decoded.width, decoded.height, decoded.animated);
+    // `rgb` always has three bytes a pixel, so that there is a picture.
+    let mut turned = DynamicImage::from(RgbImage::from_raw(width, height, decoded.rgb).unwrap_or_default());
+    turned.apply_orientation(orientation);
+    Picture { width: turned.width(), height: turned.height(), rgb: turned.into_bytes(), animated }
+}
 
-    /// A PNG whose header claims a size and that holds no pixels: signature, IHDR with its CRC, an empty IDAT.
-    fn header_only_png(width: u32, height: u32) -> Vec<u8> {
-        let mut header = b"IHDR".to_vec();
-        header.extend(width.to_be_bytes());
-        header.extend(height.to_be_bytes());
-        header.extend([16, 6, 0, 0, 0]);
-        let mut bytes = b"\x89PNG\r\n\x1a\n\0\0\0\x0d".to_vec();
-        bytes.extend(&header);
-        bytes.extend(crc32(&header).to_be_bytes());
-        bytes.extend(b"\0\0\0\0IDAT");
-        bytes.extend(crc32(b"IDAT").to_be_bytes());
-        bytes
-    }
-
-    /// ISO 3309, bit by bit.
-    fn crc32(bytes: &[u8]) -> u32 {
-        !bytes.iter().fold(!0u32, |crc, byte| {
-            (0..8).fold(crc ^ u32::from(*byte), |crc, _| if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 })
-        })
-    }
-
-    #[track_caller]
-    fn check_refused(bytes: &[u8], expected: &str) {
-        match decode(bytes, &LIMITS) {
-            Ok(picture) => panic!("decoded {} x {}", picture.width(), picture.height()),
-            Err(error) => assert!(error.to_string().contains(expected), "`{error}` lacks `{expected}`"),
-        }
-    }
-
-    #[test]
-    fn a_picture_is_decoded() {
-        let picture = decode(&png(3, 2), &LIMITS).expect("a sound PNG");
-        assert_eq!((picture.width(), picture.height()), (3, 2));
-    }
-
-    #[test]
-    fn sizes_are_refused_on_the_header() {
-        check_refused(&header_only_png(100_000, 100_000), "pixels, more than the limit");
-        check_refused(&header_only_png(8_000_000, 0x7fff_ffff), "more memory than the limit");
-        check_refused(&vec![0; (LIMITS.max_bytes + 1) as usize], "bytes, more than the limit");
-    }
-
-    #[test]
-    fn damage_is_said() {
-        check_refused(b"", "empty");
-        check_refused(b"not a picture at all", "format is not known");
-        check_refused(&png(64, 64)[..60], "damaged or cut short");
-        check_refused(&header_only_png(10, 10), "damaged or cut short");
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn no_bytes_panic(mut bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200), at in 0usize..200) {
-            let _ = decode(&bytes, &LIMITS);
-            let mut damaged = png(8, 8);
-            let at = at % damaged.len();
-            bytes.truncate(damaged.len() - at);
-            damaged.splice(at..at + bytes.len(), bytes);
-            let _ = decode(&damaged, &LIMITS);
-        }
-    }
+/// The orientation that EXIF data names; some writers put a JPEG segment's name before it in other files too.
+fn exif_orientation(exif: &[u8]) -> Option<Orientation> {
+    Orientation::from_exif_chunk(exif.strip_prefix(b"Exif\0\0").unwrap_or(exif))
 }

@@ -20,7 +20,7 @@ pub(super) struct StandIn {
 
 impl StandIn {
     pub(super) fn new() -> Self {
-        let info = ModelInfo { id: "stand-in".to_owned(), dimensions: 2, window_tokens: 16 };
+        let info = ModelInfo::of_text("stand-in", 2, 16);
         StandIn { info, embedded: Mutex::default(), fails: false }
     }
 }
@@ -62,7 +62,7 @@ impl Encoder for StandIn {
     }
 
     fn query(&self, _: &IssueReport) -> Result<QueryEmbedding, EncoderError> {
-        Ok(QueryEmbedding { vector: vec![1.0, 0.0], tokens: 9, tokens_used: 7 })
+        Ok(QueryEmbedding { vector: vec![1.0, 0.0], tokens: 9, tokens_used: 7, ..QueryEmbedding::default() })
     }
 
     fn embed_inputs(

@@ -4,6 +4,7 @@
 
 mod cli;
 mod embed;
+mod encoder_golden;
 mod floors;
 mod hub;
 mod index;

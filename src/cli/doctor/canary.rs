@@ -1,6 +1,5 @@
 //! What a model makes of texts and a picture that never change.
 
-use std::io::Cursor;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -73,7 +72,10 @@ pub fn examine(encoder: &dyn Encoder, checks: &mut Vec<Check>) -> Examined {
     if let Some(known) = encoder::canary_vector(encoder.info()) {
         let cosine = vector::dot(&alone, &known);
         checks.push(Check::of("its vector is the one that the model is known to give", cosine >= LEAST_COSINE, || {
-            format!("the cosine with it is {cosine}: the weights or the tokenizer are not those of {}; {MEND}", examined.info.id)
+            format!(
+                "the cosine with it is {cosine}: the weights or the tokenizer are not those of {}; {MEND}",
+                examined.info.id
+            )
         }));
     }
     if examined.info.images > 0 {
@@ -140,22 +142,27 @@ fn check_picture(encoder: &dyn Encoder, of_text: &[f32], checks: &mut Vec<Check>
     }
 }
 
-/// A red disc on a slope from black to white.
+/// A red disc on a slope from black to white, as a PNG.
 fn picture() -> Vec<u8> {
-    let pixel = |x: u32, y: u32| {
+    let pixel = |at: u32| {
+        let (x, y) = (at % WIDTH, at / WIDTH);
         let (dx, dy) = (i64::from(x) - i64::from(WIDTH / 2), i64::from(y) - i64::from(HEIGHT / 2));
-        let grey = (x * 255 / WIDTH) as u8;
-        image::Rgb(if dx * dx + dy * dy < 2500 { [200, 0, 0] } else { [grey; 3] })
+        if dx * dx + dy * dy < 2500 { [200, 0, 0] } else { [(x * 255 / WIDTH) as u8; 3] }
     };
+    let pixels: Vec<u8> = (0..WIDTH * HEIGHT).flat_map(pixel).collect();
     let mut bytes = Vec::new();
-    // Into memory; without a picture the model says so.
-    let _ = image::RgbImage::from_fn(WIDTH, HEIGHT, pixel).write_to(&mut Cursor::new(&mut bytes), image::ImageFormat::Png);
+    let mut encoder = png::Encoder::new(&mut bytes, WIDTH, HEIGHT);
+    encoder.set_color(png::ColorType::Rgb);
+    // Into memory, which takes it; of a picture that is none the model says so.
+    let _ = encoder.write_header().and_then(|mut it| it.write_image_data(&pixels));
     bytes
 }
 
 /// Tokens a second, over more and more texts until it takes long enough to tell.
 fn speed(encoder: &dyn Encoder) -> Option<f64> {
-    let lines = |number: usize| (0..24).map(|at| format!("value_{at} = compute({number}, offset + {at})\n")).collect::<String>();
+    let lines = |number: usize| {
+        (0..24).map(|at| format!("value_{at} = compute({number}, offset + {at})\n")).collect::<String>()
+    };
     let mut count = 1;
     loop {
         let inputs: Vec<Input> = (0..count).map(|at| text(lines(count * 100 + at))).collect();

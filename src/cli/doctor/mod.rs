@@ -83,20 +83,15 @@ fn examine(settings: &Settings) -> Report {
 type Loaded = (Box<dyn Encoder>, model::Place, f64);
 
 fn load(settings: &Settings, checks: &mut Vec<Check>) -> Option<Loaded> {
-    let start = Instant::now();
-    let loaded = model::place(settings).map_err(|it| super::message(&it.error)).and_then(|place| {
+    let load = |place: model::Place| {
         // A download is none of loading.
         let start = Instant::now();
         let encoder = model::load(&place, settings).map_err(|error| error.to_string())?;
-        Ok((encoder, place, start))
-    });
-    let (loaded, problem) = match loaded {
-        Ok((encoder, place, start)) => (Some((encoder, place, start.elapsed().as_secs_f64())), None),
-        Err(problem) => (None, Some(problem)),
+        Ok((encoder, place, start.elapsed().as_secs_f64()))
     };
-    let _ = start;
-    checks.push(Check { name: "the model loads", problem });
-    loaded
+    let loaded = model::place(settings).map_err(|it| super::message(&it.error)).and_then(load);
+    checks.push(Check { name: "the model loads", problem: loaded.as_ref().err().cloned() });
+    loaded.ok()
 }
 
 fn print(report: &Report) -> std::io::Result<()> {
@@ -104,7 +99,10 @@ fn print(report: &Report) -> std::io::Result<()> {
     let Report { machine, model, data, hub, checks } = report;
     let sets = if machine.instruction_sets.is_empty() { "none" } else { &machine.instruction_sets.join(" ") };
     page.line(&[(HEADING, "Machine")])?;
-    page.line(&[(PLAIN, &format!("  sightline {} on {}, {} threads", machine.version, machine.platform, machine.threads))])?;
+    page.line(&[(
+        PLAIN,
+        &format!("  sightline {} on {}, {} threads", machine.version, machine.platform, machine.threads),
+    )])?;
     page.line(&[(PLAIN, &format!("  device: cpu; instruction sets: {sets}"))])?;
     page.line(&[(PLAIN, &format!("  memory at most: {}", terminal::bytes(machine.peak_bytes)))])?;
     if let Some(model) = model {

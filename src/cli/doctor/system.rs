@@ -119,7 +119,10 @@ fn unwritable(path: &Path) -> Option<String> {
     // It is gone, or was never there.
     let _ = std::fs::remove_file(&probe);
     let message = |error| {
-        format!("`{}` can't be written: {error}; see to its permissions and to the disk, or name another place with --data-dir", path.display())
+        format!(
+            "`{}` can't be written: {error}; see to its permissions and to the disk, or name another place with --data-dir",
+            path.display()
+        )
     };
     written.err().map(message)
 }

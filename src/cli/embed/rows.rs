@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn what_is_no_row_says_why() {
-        check_error(b"{\"id\": 1, \"text\": \"\xff\"}", None, "invalid_utf8", "byte 18");
+        check_error(b"{\"id\": 1, \"text\": \"\xff\"}", None, "invalid_utf8", "byte 19");
         check_error(b"{\"id\": 1", None, "invalid_json", "no JSON object");
         check_error(b"[1]", None, "invalid_json", "no JSON object");
         check_error(b"{}", None, "missing_id", "`id`");

@@ -142,10 +142,14 @@ pub struct Query<'a> {
     pub mode: &'a str,
     /// The encoder that was asked; null when none was.
     pub model: Option<&'a str>,
+    /// By which rules it read the issue.
+    pub policy: Option<&'a str>,
     pub images: &'a [Image],
     /// Tokens of the issue, and how many the encoder read; null when none was asked.
     pub tokens: Option<usize>,
     pub tokens_used: Option<usize>,
+    /// Tokens that stand for pictures, which are in neither.
+    pub image_tokens: Option<usize>,
     pub truncated: bool,
 }
 

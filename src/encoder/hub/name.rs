@@ -3,10 +3,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
-
 use super::HubError;
-use crate::encoder::bundled::{REGISTRY, bundled_id};
+use crate::encoder::registry::{bundled_id, pinned};
 
 /// A model as it was named.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,23 +89,6 @@ fn is_revision(name: &str) -> bool {
 
 /// File systems take 255, with some behind it here.
 const MOST_CHARACTERS: usize = 200;
-
-#[derive(Deserialize)]
-struct Registry {
-    model: Vec<Pin>,
-}
-
-#[derive(Deserialize)]
-struct Pin {
-    id: String,
-    revision: Option<String>,
-}
-
-/// The revision of a model that the registry names.
-fn pinned(id: &str) -> Option<String> {
-    let registry: Registry = toml::from_str(REGISTRY).ok()?;
-    registry.model.into_iter().find(|it| it.id == id)?.revision
-}
 
 #[cfg(test)]
 mod tests {

@@ -27,7 +27,7 @@ struct Stand {
 impl Stand {
     fn new() -> Self {
         Stand {
-            info: ModelInfo { id: "stand-in".to_owned(), dimensions: 4, window_tokens: 64 },
+            info: ModelInfo::of_text("stand-in", 4, 64),
             fingerprint: "first".to_owned(),
             embedded: Mutex::default(),
             fails_on: None,
@@ -92,7 +92,7 @@ impl Encoder for Stand {
     }
 
     fn query(&self, _: &IssueReport) -> Result<QueryEmbedding, EncoderError> {
-        Ok(QueryEmbedding { vector: vector(""), tokens: 0, tokens_used: 0 })
+        Ok(QueryEmbedding { vector: vector(""), ..QueryEmbedding::default() })
     }
 
     fn embed_inputs(
