@@ -8,6 +8,7 @@ mod encoder_golden;
 mod floors;
 mod hub;
 mod index;
+mod models;
 mod repository;
 mod snapshot;
 mod snapshot_properties;
