@@ -5,6 +5,7 @@
 
 use candle_core::{CpuStorage, InplaceOp1, InplaceOp2, Layout, Result};
 
+use super::cpu::pointwise::{exp_of_negative, gelu};
 use super::tensors::Stored;
 use crate::vector::add;
 
@@ -170,49 +171,6 @@ fn softmax(row: &mut [f32], scale: f32) {
     for x in row.iter_mut() {
         *x *= factor;
     }
-}
-
-fn gelu(x: f32) -> f32 {
-    0.5 * x * (1.0 + erf(x * std::f32::consts::FRAC_1_SQRT_2))
-}
-
-/// The error function to 5e-7: the rational approximation (odd degree 13 over even degree 8, on [-4, 4]) of Eigen's `generic_fast_erf`.
-fn erf(x: f32) -> f32 {
-    let x = x.clamp(-4.0, 4.0);
-    let s = x * x;
-    let p = -2.726_142_3e-10;
-    let p = p * s + 2.770_681_4e-8;
-    let p = p * s - 2.101_024e-6;
-    let p = p * s - 5.692_506_4e-5;
-    let p = p * s - 7.349_906_3e-4;
-    let p = p * s - 2.954_6e-3;
-    let p = p * s - 1.609_603_3e-2;
-    let q = -1.456_607_2e-5;
-    let q = q * s - 2.133_740_5e-4;
-    let q = q * s - 1.682_827e-3;
-    let q = q * s - 7.373_329e-3;
-    let q = q * s - 1.426_473_9e-2;
-    x * p / q
-}
-
-/// `exp(x)` for `x <= 0` to 3e-7 relative: 2^n by the exponent bits times Cephes' polynomial on [-ln2/2, ln2/2].
-///
-/// Below -87 the result would be subnormal; it is held at exp(-87), which vanishes in any sum of a softmax (its largest term is 1).
-fn exp_of_negative(x: f32) -> f32 {
-    /// 1.5 * 2^23: adding it leaves the nearest integer in the low bits, without a call for rounding.
-    const ROUND: f32 = 12_582_912.0;
-    let x = x.max(-87.0);
-    let shifted = x * std::f32::consts::LOG2_E + ROUND;
-    let n = shifted - ROUND;
-    let r = x - n * 0.693_359_4 + n * 2.121_944_4e-4;
-    let p = 1.987_569_1e-4;
-    let p = p * r + 1.398_199_9e-3;
-    let p = p * r + 8.333_452e-3;
-    let p = p * r + 4.166_579_6e-2;
-    let p = p * r + 1.666_666_5e-1;
-    let p = p * r + 0.5;
-    let power = f32::from_bits(shifted.to_bits().wrapping_add(127).wrapping_shl(23));
-    (p * r * r + r + 1.0) * power
 }
 
 fn values<'a>(storage: &'a mut CpuStorage, layout: &Layout) -> Result<&'a mut [f32]> {

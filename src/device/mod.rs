@@ -3,6 +3,7 @@
 //! Knows nothing of models, text or pictures. An encoder is written once on these operations; what a processor or a graphics card can do
 //! faster is decided in here.
 
+pub mod cpu;
 pub mod elementwise;
 pub mod linear;
 pub mod ops;

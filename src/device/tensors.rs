@@ -194,6 +194,12 @@ impl Stored {
         parts.for_each(|(values, bytes)| widen(self.kind, bytes, values));
     }
 
+    /// Rows of a matrix from `first` on, as many as `values` has room for, by this thread. Less if there are fewer.
+    pub fn copy_rows_to(&self, first: usize, inner: usize, values: &mut [f32]) {
+        let bytes = self.bytes().get(first * inner * self.kind.bitsize() / 8..).unwrap_or_default();
+        widen(self.kind, bytes, values);
+    }
+
     /// Row `at` of a matrix. None beyond its last.
     pub fn copy_row_to(&self, at: usize, row: &mut [f32]) -> Option<()> {
         let length = row.len() * self.kind.bitsize() / 8;
