@@ -16,6 +16,7 @@ mod model;
 mod place;
 mod progress;
 mod pull;
+mod quantize;
 mod searched;
 mod status;
 mod terminal;
@@ -54,6 +55,9 @@ enum Command {
     Pull(pull::Arguments),
     Embed(embed::Arguments),
     Doctor(doctor::Arguments),
+    /// Hidden until `encoder::quantize` writes a file.
+    #[command(hide = true)]
+    Quantize(quantize::Arguments),
 }
 
 /// A failure with the exit code it gives.
@@ -103,6 +107,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Pull(arguments) => pull::run(&arguments, &settings),
         Command::Embed(arguments) => embed::run(&arguments, &settings),
         Command::Doctor(arguments) => doctor::run(&arguments, &settings),
+        Command::Quantize(arguments) => quantize::run(&arguments, &settings),
     }
 }
 

@@ -21,7 +21,7 @@ use crate::types::{IssueImage, IssueReport, Policy};
 
 pub use bundled::{bundled, bundled_with};
 pub use canary::{CANARY, canary_vector};
-pub use loading::{Options, load};
+pub use loading::{Options, load, quantize};
 pub use minilm::MiniLm;
 
 /// A model that puts queries and candidates into one space, where cosine is similarity.

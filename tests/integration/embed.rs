@@ -32,7 +32,7 @@ fn rows(output: &Output) -> Vec<Value> {
 }
 
 fn vector(row: &Value) -> Vec<f64> {
-    row["embedding"].as_array().unwrap_or_else(|| panic!("{row}")).iter().map(|it| it.as_f64().unwrap()).collect()
+    row["embedding"].as_array().expect("an embedded row").iter().map(|it| it.as_f64().unwrap()).collect()
 }
 
 fn lines(rows: &[Value]) -> Vec<u8> {
@@ -63,9 +63,11 @@ fn vectors_are_those_of_the_reference_in_the_order_of_the_rows() {
     }
 }
 
+type Expected = Result<(), (&'static str, &'static str)>;
+
 /// What comes of lines: `Ok` for a vector, else the code and a part of the message; with the id.
 #[track_caller]
-fn check(input: &[u8], expected: &[(Value, Result<(), (&str, &str)>)]) {
+fn check(input: &[u8], expected: &[(Value, Expected)]) {
     let output = run(&["--inputs", "-"], input);
     let rows = rows(&output);
     assert_eq!(rows.len(), expected.len(), "{}", text(&output.stdout));

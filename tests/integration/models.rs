@@ -74,7 +74,7 @@ fn embedded(place: &Place, rows: &[Value], arguments: &[&str]) -> Vec<Value> {
 }
 
 fn vector(row: &Value) -> Vec<f32> {
-    serde_json::from_value(row["embedding"].clone()).unwrap_or_else(|_| panic!("{row}"))
+    serde_json::from_value(row["embedding"].clone()).expect("an embedded row")
 }
 
 #[test]

@@ -97,13 +97,12 @@ fn load(settings: &Settings, checks: &mut Vec<Check>) -> Option<Loaded> {
 fn print(report: &Report) -> std::io::Result<()> {
     let mut page = terminal::output();
     let Report { machine, model, data, hub, checks } = report;
-    let sets = if machine.instruction_sets.is_empty() { "none" } else { &machine.instruction_sets.join(" ") };
     page.line(&[(HEADING, "Machine")])?;
     page.line(&[(
         PLAIN,
         &format!("  sightline {} on {}, {} threads", machine.version, machine.platform, machine.threads),
     )])?;
-    page.line(&[(PLAIN, &format!("  device: cpu; instruction sets: {sets}"))])?;
+    page.line(&[(PLAIN, &format!("  device: cpu, kernels for {}", machine.kernels))])?;
     page.line(&[(PLAIN, &format!("  memory at most: {}", terminal::bytes(machine.peak_bytes)))])?;
     if let Some(model) = model {
         page.line(&[(HEADING, "Model")])?;

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::Check;
 use crate::cli::terminal;
+use crate::device::cpu::Level;
 use crate::encoder::hub::HubOptions;
 use crate::index::directory::DataDirectory;
 use crate::index::store::Store;
@@ -13,8 +14,8 @@ pub struct Machine {
     pub version: &'static str,
     pub platform: String,
     pub threads: usize,
-    /// Those of the processor that matter for the speed of a model.
-    pub instruction_sets: Vec<&'static str>,
+    /// The best that the processor has for a model.
+    pub kernels: &'static str,
     /// Of memory, so far.
     pub peak_bytes: u64,
 }
@@ -25,33 +26,10 @@ impl Machine {
             version: env!("CARGO_PKG_VERSION"),
             platform: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
             threads: rayon::current_num_threads(),
-            instruction_sets: instruction_sets(),
+            kernels: Level::best().name(),
             peak_bytes: peak_bytes(),
         }
     }
-}
-
-#[cfg(target_arch = "x86_64")]
-fn instruction_sets() -> Vec<&'static str> {
-    let sets = [
-        ("avx2", is_x86_feature_detected!("avx2")),
-        ("fma", is_x86_feature_detected!("fma")),
-        ("avx512f", is_x86_feature_detected!("avx512f")),
-        ("avx512vnni", is_x86_feature_detected!("avx512vnni")),
-        ("avx512bf16", is_x86_feature_detected!("avx512bf16")),
-    ];
-    sets.into_iter().filter(|it| it.1).map(|it| it.0).collect()
-}
-
-#[cfg(target_arch = "aarch64")]
-fn instruction_sets() -> Vec<&'static str> {
-    let sets = [("neon", true), ("dotprod", std::arch::is_aarch64_feature_detected!("dotprod"))];
-    sets.into_iter().filter(|it| it.1).map(|it| it.0).collect()
-}
-
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-fn instruction_sets() -> Vec<&'static str> {
-    Vec::new()
 }
 
 /// The most memory that this process had; 0 where the system does not say.

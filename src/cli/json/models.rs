@@ -93,7 +93,7 @@ pub struct Doctor<'a> {
     version: &'static str,
     platform: &'a str,
     device: &'static str,
-    instruction_sets: &'a [&'static str],
+    kernels: &'static str,
     threads: usize,
     peak_memory_bytes: u64,
     /// Null if it could not be loaded.
@@ -170,7 +170,7 @@ impl<'a> Doctor<'a> {
             version: machine.version,
             platform: &machine.platform,
             device: "cpu",
-            instruction_sets: &machine.instruction_sets,
+            kernels: machine.kernels,
             threads: machine.threads,
             peak_memory_bytes: machine.peak_bytes,
             model,

@@ -351,7 +351,8 @@ fn an_index_that_is_made_without_vectors_takes_them_from_the_store_over_time() {
     let vectors = scene.open("one").expect("there").view.vectors.expect("of a model");
     // a.py, a, b, c.py; of b one window of two is known.
     assert_eq!(vectors.known_windows(Level::Function, 1).expect("sound"), Some(vec![]));
-    assert_eq!(vectors.known_windows(Level::Function, 2).expect("sound"), Some(vec![0..9]));
+    let known = vectors.known_windows(Level::Function, 2).expect("sound").expect("not all");
+    assert!(known.len() == 1 && known[0] == (0..9), "{known:?}");
     assert_eq!(vectors.known_windows(Level::File, 3).expect("sound"), None);
     // What the index has it keeps, whatever becomes of the store and of other files.
     scene.store = MemoryStore::default();
