@@ -267,6 +267,7 @@ fn a_model_is_downloaded_once() {
         let output = place.command(&hub, &["pull", name]).env("HF_HUB_OFFLINE", "1").output().unwrap();
         assert!(output.status.success() && text(&output.stdout).contains(COMMIT), "{}", text(&output.stderr));
     }
+    place.pull(&hub, &[MODEL, "--revision", COMMIT]);
     assert!(hub.seen().is_empty());
 }
 

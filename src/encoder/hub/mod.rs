@@ -169,6 +169,10 @@ impl<'a> Hub<'a> {
             let missing = || HubError::Offline { model: name, cache: self.options.cache.clone() };
             return self.cached(model).ok_or_else(missing);
         }
+        // A commit never changes.
+        if let Some(cached) = self.cached(model).filter(|_| cache::is_commit(model.revision())) {
+            return Ok(cached);
+        }
         let pull = Pull { transfer: Transfer::new(self.options, model), model, cache, progress };
         pull.run()
     }
