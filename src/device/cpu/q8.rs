@@ -24,7 +24,7 @@ pub const ROWS: usize = 16;
 const ZERO: i32 = 128;
 /// A row whose largest value is so many times the mean of their sizes is quantised twice. Gaussian rows have about 5, products of two such
 /// (what SwiGLU gives) about 20.
-const OUTLIER: f32 = 32.0;
+const OUTLIER: f32 = 12.0;
 /// Bytes of weights that a thread keeps in its second-level cache while rows of inputs go by.
 const BLOCK_BYTES: usize = 1 << 19;
 
