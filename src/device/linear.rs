@@ -35,6 +35,8 @@ pub struct Linear {
     bias: Option<Vec<f32>>,
     inner: usize,
     outputs: usize,
+    /// Of the inputs, where the weights are quantised.
+    twice: q8::Twice,
 }
 
 enum Weights {
@@ -127,7 +129,7 @@ impl Linear {
             Compute::F32 => Weights::Stored(parts.to_vec()),
             Compute::Q8 => Weights::Quantised(parts.iter().map(|part| quantised(part, inner)).collect::<Result<_>>()?),
         };
-        Linear { weights, bias, inner, outputs }.checked()
+        Linear { weights, bias, inner, outputs, twice: q8::Twice::Outliers }.checked()
     }
 
     /// The same of matrices that are quantised already.
@@ -145,7 +147,13 @@ impl Linear {
             weights(Tiles::Stored(tiles), scales, &sums, inner)
         };
         let weights = Weights::Quantised(parts.into_iter().map(part).collect::<Result<_>>()?);
-        Linear { weights, bias, inner, outputs }.checked()
+        Linear { weights, bias, inner, outputs, twice: q8::Twice::Outliers }.checked()
+    }
+
+    /// Where the weights are quantised: all inputs are quantised twice, which halves the error and doubles the products.
+    #[must_use]
+    pub fn with_fine_inputs(self) -> Self {
+        Linear { twice: q8::Twice::All, ..self }
     }
 
     fn checked(self) -> Result<Self> {
@@ -187,7 +195,9 @@ impl Linear {
             Weights::Stored(parts) => {
                 f32::product(inputs, &|range, to| copy_rows(parts, self.inner, range, to), bias, out, level);
             }
-            Weights::Quantised(parts) => q8::product(&q8::Inputs::new(inputs, level), parts, bias, out, level),
+            Weights::Quantised(parts) => {
+                q8::product(&q8::Inputs::new(inputs, self.twice, level), parts, bias, out, level)
+            }
         }
     }
 }
