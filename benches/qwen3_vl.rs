@@ -83,8 +83,11 @@ impl Random {
     }
 
     fn windows(&mut self, count: usize, tokens: usize) -> Vec<Window> {
-        let mut window =
-            || Window { tokens: (0..tokens).map(|_| self.next() % 3800).collect(), body: 0..0, header_shortened: false };
+        let mut window = || Window {
+            tokens: (0..tokens).map(|_| self.next() % 3800).collect(),
+            body: 0..0,
+            header_shortened: false,
+        };
         (0..count).map(|_| window()).collect()
     }
 

@@ -80,7 +80,10 @@ fn stored(matrix: &Tensor) -> crate::device::tensors::Stored {
     let bytes: Vec<u8> = values.iter().flat_map(|it| it.to_le_bytes()).collect();
     let view = safetensors::tensor::TensorView::new(safetensors::Dtype::F32, vec![rows, columns], &bytes);
     let file = safetensors::serialize([("w", view.expect("sound"))], None).expect("one tensor");
-    crate::device::tensors::TensorFile::open(&file.into()).expect("just made").get("w", &[rows, columns]).expect("it is there")
+    crate::device::tensors::TensorFile::open(&file.into())
+        .expect("just made")
+        .get("w", &[rows, columns])
+        .expect("it is there")
 }
 
 #[test]
