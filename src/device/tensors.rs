@@ -66,6 +66,8 @@ const MOST_CONTENTS: u64 = 1 << 24;
 /// Files whose tables of contents have been read.
 pub struct TensorFile {
     tensors: HashMap<String, Stored>,
+    /// What the files say of themselves.
+    notes: HashMap<String, String>,
 }
 
 /// A tensor as it lies in its file. Cheap to clone.
@@ -94,7 +96,8 @@ impl TensorFile {
             let stored = Stored { file: file.clone(), start, end, shape: info.shape.clone(), kind: info.dtype };
             Some((name, stored))
         };
-        Ok(TensorFile { tensors: contents.offset_keys().into_iter().filter_map(stored).collect() })
+        let tensors = contents.offset_keys().into_iter().filter_map(stored).collect();
+        Ok(TensorFile { tensors, notes: contents.metadata().clone().unwrap_or_default() })
     }
 
     /// Takes over the tensors of another file.
@@ -106,6 +109,7 @@ impl TensorFile {
             Some(name) => Err(name.clone()),
             None => {
                 self.tensors.extend(other.tensors);
+                self.notes.extend(other.notes);
                 Ok(())
             }
         }
@@ -113,6 +117,18 @@ impl TensorFile {
 
     pub fn has(&self, name: &str) -> bool {
         self.tensors.contains_key(name)
+    }
+
+    /// What the files say of themselves under `key`.
+    pub fn note(&self, key: &str) -> Option<&str> {
+        self.notes.get(key).map(String::as_str)
+    }
+
+    /// All tensors by their names, which are in order.
+    pub fn all(&self) -> Vec<(&str, &Stored)> {
+        let mut all: Vec<_> = self.tensors.iter().map(|(name, stored)| (name.as_str(), stored)).collect();
+        all.sort_unstable_by_key(|it| it.0);
+        all
     }
 
     pub fn names(&self) -> impl Iterator<Item = &str> {
@@ -196,8 +212,10 @@ impl Stored {
 
     /// Rows of a matrix from `first` on, as many as `values` has room for, by this thread. Less if there are fewer.
     pub fn copy_rows_to(&self, first: usize, inner: usize, values: &mut [f32]) {
-        let bytes = self.bytes().get(first * inner * self.kind.bitsize() / 8..).unwrap_or_default();
-        widen(self.kind, bytes, values);
+        let size = self.kind.bitsize() / 8;
+        let bytes = self.bytes().get(first * inner * size..).unwrap_or_default();
+        let count = values.len().min(bytes.len() / size);
+        widen(self.kind, &bytes[..count * size], &mut values[..count]);
     }
 
     /// Row `at` of a matrix. None beyond its last.

@@ -23,6 +23,13 @@ fn check(kind: Dtype, bytes: &[u8], expected: &[f32]) {
     stored.copy_row_to(1, &mut row).expect("it has two rows");
     assert_eq!(bits(&row), bits(&expected[expected.len() / 2..]));
     assert_eq!(stored.copy_row_to(2, &mut row), None);
+    let mut rows = vec![7.0; expected.len()];
+    stored.copy_rows_to(0, expected.len() / 2, &mut rows[..expected.len() / 2]);
+    assert_eq!(bits(&rows[..expected.len() / 2]), bits(&expected[..expected.len() / 2]));
+    rows.fill(7.0);
+    stored.copy_rows_to(1, expected.len() / 2, &mut rows);
+    assert_eq!(bits(&rows[..expected.len() / 2]), bits(&expected[expected.len() / 2..]));
+    assert!(rows[expected.len() / 2..].iter().all(|&it| it.to_bits() == 7f32.to_bits()), "there is no third row");
     assert_eq!(stored.copy_row_to(usize::MAX, &mut row), None);
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::qwen3_vl::Qwen3Vl;
+use super::qwen3_vl::{self, Qwen3Vl};
 use super::{Encoder, EncoderError, bundled, registry};
 use crate::device::Compute;
 use crate::imaging;
@@ -57,9 +57,7 @@ struct Kind {
 /// # Errors
 /// A file that is missing, damaged or of a model that Sightline can't run, by its path; an option that doesn't fit the model.
 pub fn load(folder: &Path, options: &Options) -> Result<Box<dyn Encoder>, EncoderError> {
-    let (config, file) = bundled::read(folder, "config.json")?;
-    let Kind { model_type } = serde_json::from_slice(&config)
-        .map_err(|error| EncoderError::Damaged { file: file.clone(), cause: super::one_line(&error.to_string()) })?;
+    let (model_type, file) = kind(folder)?;
     match model_type.as_str() {
         "bert" => Ok(Box::new(bundled::load_minilm(folder, options)?)),
         "qwen3_vl" => {
@@ -76,11 +74,24 @@ pub fn load(folder: &Path, options: &Options) -> Result<Box<dyn Encoder>, Encode
 ///
 /// # Errors
 /// As for [`load`], and when it can't be written.
-pub fn quantize(folder: &Path, _out: &Path, _progress: &super::Progress) -> Result<(), EncoderError> {
+pub fn quantize(folder: &Path, out: &Path, progress: &super::Progress) -> Result<(), EncoderError> {
+    match kind(folder)? {
+        (model_type, _) if model_type == "qwen3_vl" => qwen3_vl::quantize(folder, out, progress),
+        (model_type, file) => Err(EncoderError::Foreign {
+            file,
+            cause: format!("its `model_type` is `{model_type}`, and 8 bits are for `qwen3_vl`"),
+            id: "Qwen/Qwen3-VL-Embedding-2B".to_owned(),
+        }),
+    }
+}
+
+/// Whose a folder's `config.json` is, and its path for messages.
+fn kind(folder: &Path) -> Result<(String, String), EncoderError> {
     let (config, file) = bundled::read(folder, "config.json")?;
-    let Kind { model_type } = serde_json::from_slice(&config)
-        .map_err(|error| EncoderError::Damaged { file: file.clone(), cause: super::one_line(&error.to_string()) })?;
-    Err(unknown(file, &model_type))
+    match serde_json::from_slice::<Kind>(&config) {
+        Ok(Kind { model_type }) => Ok((model_type, file)),
+        Err(error) => Err(EncoderError::Damaged { file, cause: super::one_line(&error.to_string()) }),
+    }
 }
 
 fn unknown(file: String, model_type: &str) -> EncoderError {

@@ -158,6 +158,8 @@ pub enum EncoderError {
         "cannot read the model file {file}: {cause}; name a folder that holds config.json, tokenizer.json and model.safetensors"
     )]
     Unreadable { file: String, cause: std::io::Error },
+    #[error("cannot write the model file {file}: {cause}; name a folder on a disk with room")]
+    Unwritable { file: String, cause: std::io::Error },
     #[error("the model file {file} is damaged: {cause}; copy it again from where it came from")]
     Damaged { file: String, cause: String },
     #[error("the model file {file} is of a model that Sightline can't run: {cause}; use the files of {id}")]
@@ -197,6 +199,7 @@ impl EncoderError {
     pub fn code(&self) -> &'static str {
         match self {
             EncoderError::Unreadable { .. } => "model_unreadable",
+            EncoderError::Unwritable { .. } => "model_unwritable",
             EncoderError::Damaged { .. } => "model_damaged",
             EncoderError::Foreign { .. } => "model_unsupported",
             EncoderError::NotBundled => "model_not_bundled",

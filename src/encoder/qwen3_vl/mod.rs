@@ -10,6 +10,7 @@ mod items;
 mod pictures;
 mod positions;
 mod prompt;
+mod quantize;
 mod text;
 mod vision;
 mod weights;
@@ -25,6 +26,8 @@ use prompt::{Asked, Prompt, Reader};
 use text::{Prefix, TextTower};
 use vision::VisionTower;
 use weights::{Files, Weights};
+
+pub use quantize::quantize;
 
 use super::bundled::{read, sha256};
 use super::registry::Checkpoint;

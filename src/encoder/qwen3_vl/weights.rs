@@ -9,12 +9,23 @@ use std::path::{Component, Path};
 use candle_core::{Device, Tensor};
 use serde::Deserialize;
 
-use crate::device::tensors::{Bytes, Stored, TensorFile};
+use crate::device::cpu::q8;
+use crate::device::linear::StoredQuantised;
+use crate::device::tensors::{Bytes, Dtype, Stored, TensorFile};
 use crate::device::{Compute, Linear};
 use crate::encoder::{EncoderError, one_line};
 
 /// Parts of a model that are opened, at most.
 const MOST_PARTS: usize = 1024;
+
+/// What a file of 8-bit weights has in place of `name.weight`: tiles (U8), a scale for each output (F32), the sum of each output's
+/// steps (I32).
+pub(super) const TILES: &str = ".q8";
+pub(super) const SCALES: &str = ".scales";
+pub(super) const SUMS: &str = ".sums";
+/// The form of the tiles, and the key under which a file names it.
+pub(super) const FORMAT: &str = "1";
+pub(super) const FORMAT_NOTE: &str = "sightline-q8";
 
 /// `model.safetensors.index.json`.
 #[derive(Deserialize)]
@@ -129,15 +140,52 @@ impl Weights<'_> {
 
     /// The one place where matrices become layers.
     pub(super) fn linear(&self, layers: &Layers) -> Result<Linear, String> {
-        let (mut weights, mut bias) = (Vec::new(), Vec::new());
-        for (name, output) in layers.parts {
-            let at = self.at(name);
-            weights.push(at.stored("weight", &[*output, layers.input])?);
-            if layers.has_bias {
-                bias.extend(at.values("bias", &[*output])?);
-            }
+        let mut bias = Vec::new();
+        for (name, output) in layers.parts.iter().filter(|_| layers.has_bias) {
+            bias.extend(self.values(&format!("{name}.bias"), &[*output])?);
         }
-        self.layer(&weights, layers.has_bias.then_some(bias))
+        let bias = layers.has_bias.then_some(bias);
+        let is_quantised =
+            |(name, _): &(&str, usize)| self.tensors.has(&format!("{}{name}.weight{TILES}", self.prefix));
+        let linear = if layers.parts.iter().any(is_quantised) {
+            if self.compute != Compute::Q8 {
+                return Err("it holds 8-bit weights, which are for `q8` products".to_owned());
+            }
+            let part = |(name, output): &(&str, usize)| self.quantised(name, *output, layers.input);
+            Linear::of_quantised(layers.parts.iter().map(part).collect::<Result<_, _>>()?, bias)
+        } else {
+            let part =
+                |(name, output): &(&str, usize)| self.matrix(&format!("{name}.weight"), &[*output, layers.input]);
+            Linear::new(&layers.parts.iter().map(part).collect::<Result<Vec<_>, _>>()?, bias, self.compute)
+        };
+        let named = || layers.parts.iter().map(|it| it.0).collect::<Vec<_>>().join(", ");
+        linear.map_err(|error| format!("`{}` ({}): {}", self.prefix, named(), one_line(&error.to_string())))
+    }
+
+    /// Quantising looks for values that are not finite as well.
+    fn matrix(&self, name: &str, shape: &[usize]) -> Result<Stored, String> {
+        match self.compute {
+            Compute::F32 => self.stored(name, shape),
+            Compute::Q8 => self.unread(name, shape),
+        }
+    }
+
+    fn quantised(&self, name: &str, outputs: usize, inner: usize) -> Result<StoredQuantised, String> {
+        let found = self.tensors.note(FORMAT_NOTE);
+        if found != Some(FORMAT) {
+            let found = found.unwrap_or("no");
+            return Err(format!("its 8-bit weights have {found} format instead of {FORMAT}: quantise the model again"));
+        }
+        let name = format!("{}{name}.weight", self.prefix);
+        let size = q8::packed_size(outputs, inner);
+        let tiles = self.tensors.get_of(&format!("{name}{TILES}"), &[size], &[Dtype::U8])?;
+        let scales = self.tensors.get_of(&format!("{name}{SCALES}"), &[outputs], &[Dtype::F32])?;
+        let sums = self.tensors.get_of(&format!("{name}{SUMS}"), &[outputs], &[Dtype::I32])?;
+        if !scales.is_finite() {
+            return Err(format!("tensor `{name}{SCALES}` holds values that are not finite"));
+        }
+        let sums = sums.bytes().as_chunks().0.iter().map(|&it| i32::from_le_bytes(it)).collect();
+        Ok(StoredQuantised { tiles, scales: scales.values(), sums, inner })
     }
 
     /// A convolution whose steps are as long as its kernel: a layer over what the kernel covers.
@@ -145,11 +193,8 @@ impl Weights<'_> {
         let weight = self.stored("weight", shape)?;
         let (output, input) = (shape[0], shape[1..].iter().product());
         let weight = weight.reshaped(&[output, input]).ok_or("a kernel of another shape")?;
-        self.layer(&[weight], Some(self.values("bias", &[output])?))
-    }
-
-    fn layer(&self, weights: &[Stored], bias: Option<Vec<f32>>) -> Result<Linear, String> {
-        Linear::new(weights, bias, self.compute).map_err(|error| one_line(&error.to_string()))
+        let bias = self.values("bias", &[output])?;
+        Linear::new(&[weight], Some(bias), self.compute).map_err(|error| one_line(&error.to_string()))
     }
 }
 
