@@ -20,7 +20,7 @@ use anyhow::{Context, bail};
 use sightline::encoder::{self, Encoder, EncoderError, MiniLm, ModelInfo, Progress, QueryEmbedding, Window};
 use sightline::index::directory::DataDirectory;
 use sightline::index::store::{EmbeddingStore, Store};
-use sightline::retriever::ingest::{self, Job, Observer, Phase, Report};
+use sightline::retriever::ingest::{self, Job, Missing, Observer, Phase, Report};
 use sightline::snapshot;
 use sightline::types::IssueReport;
 use sightline::vector;
@@ -113,7 +113,8 @@ fn index(root: &Path, data: &Path, encoder: &dyn Encoder, store: &dyn EmbeddingS
     let directory = DataDirectory::new(data).repository(&root);
     let lock = directory.lock()?;
     let options = snapshot::Options::default();
-    let job = Job { root: &root, revision: None, options: &options, encoder, store, observer: &Silent };
+    let missing = Missing::Embed;
+    let job = Job { root: &root, revision: None, options: &options, encoder, store, missing, observer: &Silent };
     Ok(ingest::ingest(&job, &directory, &lock)?)
 }
 

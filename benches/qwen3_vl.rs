@@ -94,7 +94,7 @@ impl Random {
     fn picture(&mut self) -> IssueImage {
         let mut bytes = Vec::new();
         let pixels = image::RgbImage::from_fn(1024, 768, |_, _| image::Rgb([self.next() as u8; 3]));
-        pixels.write_to(&mut Cursor::new(&mut bytes), image::ImageFormat::Png).expect("a PNG in memory");
+        pixels.write_to(&mut Cursor::new(&mut bytes), image::ImageFormat::Bmp).expect("a BMP in memory");
         IssueImage { name: "picture".to_owned(), bytes }
     }
 }

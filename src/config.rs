@@ -10,8 +10,10 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use toml::{Table, Value};
 
+use crate::encoder::hub::HubOptions;
 use crate::imaging;
 use crate::retriever::{Granularity, RetrieverKind, ranker::Weights};
+use crate::types::Policy;
 
 /// The compiled-in defaults: every key.
 const DEFAULTS: &str = include_str!("../configs/default.toml");
@@ -25,15 +27,37 @@ const FILE_VARIABLE: &str = "SIGHTLINE_CONFIG";
 pub struct Settings {
     pub snapshot: SnapshotSettings,
     pub images: imaging::Limits,
+    pub model: ModelSettings,
     pub locate: LocateSettings,
     pub index: IndexSettings,
     pub ranking: Weights,
+    /// What the variables of the hub say, which are not ours.
+    #[serde(skip)]
+    pub hub: HubOptions,
+    /// The user's own folder.
+    #[serde(skip)]
+    pub home: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SnapshotSettings {
     pub max_file_bytes: u64,
+}
+
+/// Which model, and how it is run.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelSettings {
+    /// A folder, a model of the hub or the bundled one; empty for that.
+    pub id: String,
+    pub dtype: Dtype,
+    #[serde(deserialize_with = "policy")]
+    pub policy: Policy,
+    /// Of a vector; 0 for as many as the model has.
+    pub dimensions: usize,
+    /// Tokens in a window of a candidate; 0 for as many as the registry says.
+    pub window: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -52,7 +76,59 @@ pub struct IndexSettings {
     pub data_dir: PathBuf,
     pub refresh: Refresh,
     pub refresh_files: usize,
+    pub vectors: IndexVectors,
     pub store_bytes: u64,
+}
+
+/// Which vectors an index gets when it is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum IndexVectors {
+    All,
+    /// Those that the store has; the others come over time.
+    Stored,
+}
+
+impl IndexVectors {
+    pub const ALL: [IndexVectors; 2] = [IndexVectors::All, IndexVectors::Stored];
+
+    /// The name in flags.
+    pub fn name(self) -> &'static str {
+        match self {
+            IndexVectors::All => "all",
+            IndexVectors::Stored => "stored",
+        }
+    }
+}
+
+/// A policy by its name.
+fn policy<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Policy, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    let known = Policy::ALL.into_iter().find(|it| it.name() == name);
+    known.ok_or_else(|| serde::de::Error::unknown_variant(&name, &["default", "reference"]))
+}
+
+/// In which numbers a model computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Dtype {
+    /// The one that suits the model.
+    Auto,
+    F32,
+    Q8,
+}
+
+impl Dtype {
+    pub const ALL: [Dtype; 3] = [Dtype::Auto, Dtype::F32, Dtype::Q8];
+
+    /// The name in flags.
+    pub fn name(self) -> &'static str {
+        match self {
+            Dtype::Auto => "auto",
+            Dtype::F32 => "f32",
+            Dtype::Q8 => "q8",
+        }
+    }
 }
 
 /// What becomes of an index that is out of date when a question is asked.
@@ -96,6 +172,8 @@ pub enum ConfigError {
     VariableNotUtf8 { variable: String },
     #[error("{origin}: `{key}` is {value}; give it a number from {least} to {most}")]
     OutOfRange { origin: String, key: String, value: f64, least: f64, most: f64 },
+    #[error("the variable HF_ENDPOINT is `{value}`, which is no address: set it to one like {HUB}, or unset it")]
+    Endpoint { value: String },
 }
 
 /// Reads the settings. `file` wins over the file that `SIGHTLINE_CONFIG` names.
@@ -109,8 +187,47 @@ pub fn load(file: Option<&Path>) -> Result<Settings, ConfigError> {
     if settings.index.data_dir.as_os_str().is_empty() {
         settings.index.data_dir = data_directory(&variables).unwrap_or_default();
     }
+    settings.home = variable(&variables, HOME).map(PathBuf::from);
+    settings.hub = hub_options(&variables, settings.home.as_deref())?;
     Ok(settings)
 }
+
+const HOME: &str = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
+
+/// A variable that is set to something.
+fn variable<'a>(variables: &'a [(OsString, OsString)], name: &str) -> Option<&'a OsString> {
+    variables.iter().find(|it| it.0 == name).map(|it| &it.1).filter(|it| !it.is_empty())
+}
+
+/// The hub's own variables, as Python's huggingface_hub reads them.
+fn hub_options(variables: &[(OsString, OsString)], home: Option<&Path>) -> Result<HubOptions, ConfigError> {
+    let path = |name: &str| {
+        let path = Path::new(variable(variables, name)?);
+        let below = path.strip_prefix("~").ok().zip(home);
+        Some(below.map_or_else(|| path.to_owned(), |(below, home)| home.join(below)))
+    };
+    let text = |name: &str| {
+        let not_text = || ConfigError::VariableNotUtf8 { variable: name.to_owned() };
+        variable(variables, name).map(|it| it.to_str().ok_or_else(not_text)).transpose()
+    };
+    let caches = path("XDG_CACHE_HOME").or_else(|| Some(home?.join(".cache")));
+    let hub_home = path("HF_HOME").or_else(|| Some(caches?.join("huggingface")));
+    let below = |name: &str| hub_home.as_ref().map(|it| it.join(name)).unwrap_or_default();
+    let endpoint = text("HF_ENDPOINT")?.unwrap_or(HUB).trim_end_matches('/');
+    if !["http://", "https://"].iter().any(|it| endpoint.starts_with(it)) {
+        return Err(ConfigError::Endpoint { value: endpoint.to_owned() });
+    }
+    let is_true = |it: &str| ["1", "ON", "YES", "TRUE"].contains(&it.to_uppercase().as_str());
+    Ok(HubOptions {
+        cache: path("HF_HUB_CACHE").unwrap_or_else(|| below("hub")),
+        endpoint: endpoint.to_owned(),
+        token: text("HF_TOKEN")?.map(str::to_owned),
+        token_file: path("HF_TOKEN_PATH").unwrap_or_else(|| below("token")),
+        is_offline: text("HF_HUB_OFFLINE")?.is_some_and(is_true),
+    })
+}
+
+const HUB: &str = "https://huggingface.co";
 
 /// Where a user's data lies by the conventions of the system; `None` if the environment doesn't say.
 fn data_directory(variables: &[(OsString, OsString)]) -> Option<PathBuf> {
@@ -316,6 +433,40 @@ mod tests {
         let message = error.to_string();
         assert!(message.contains("`no-such.toml`") && message.contains("--config"), "{message}");
         assert!(std::error::Error::source(&error).is_none(), "the cause would be printed twice");
+    }
+
+    /// What the hub's variables come to, as text.
+    #[track_caller]
+    fn check_hub(pairs: &[(&str, &str)], cache: &str, endpoint: &str, token_file: &str, is_offline: bool) {
+        let pairs: Vec<(OsString, OsString)> = pairs.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        let options = hub_options(&pairs, Some(Path::new("/me"))).expect("sound");
+        let paths = (options.cache.display().to_string(), options.token_file.display().to_string());
+        assert_eq!(paths, (cache.to_owned(), token_file.to_owned()));
+        assert_eq!((options.endpoint.as_str(), options.is_offline), (endpoint, is_offline));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_variables_of_the_hub_mean_what_they_mean_to_python() {
+        check_hub(&[], "/me/.cache/huggingface/hub", HUB, "/me/.cache/huggingface/token", false);
+        check_hub(&[("XDG_CACHE_HOME", "/c")], "/c/huggingface/hub", HUB, "/c/huggingface/token", false);
+        check_hub(
+            &[("HF_HOME", "~/hf"), ("HF_ENDPOINT", "http://mirror/hf/"), ("HF_HUB_OFFLINE", "yes")],
+            "/me/hf/hub",
+            "http://mirror/hf",
+            "/me/hf/token",
+            true,
+        );
+        check_hub(
+            &[("HF_HUB_CACHE", "/hub"), ("HF_TOKEN_PATH", "/t"), ("HF_HOME", ""), ("HF_HUB_OFFLINE", "0")],
+            "/hub",
+            HUB,
+            "/t",
+            false,
+        );
+        let odd = [("HF_ENDPOINT".into(), "mirror".into())];
+        let error = hub_options(&odd, None).expect_err("no address").to_string();
+        assert!(error.contains("HF_ENDPOINT") && error.contains("`mirror`"), "{error}");
     }
 
     #[cfg(unix)]

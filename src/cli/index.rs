@@ -6,13 +6,13 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, anyhow};
 
-use super::{Failure, export, json, loaded, place, progress, terminal};
-use crate::config::Settings;
+use super::{Failure, export, json, model, one_of, place, progress, terminal};
+use crate::config::{IndexVectors, Settings};
 use crate::encoder::Encoder;
-use crate::index::build::Target;
+use crate::index::build::{Counts, Target};
 use crate::index::directory::{Lock, RepositoryDirectory};
 use crate::index::store::Store;
-use crate::retriever::ingest::{self, Changes, Found, IngestError, Job, Observer, Phase, Report};
+use crate::retriever::ingest::{self, Changes, Found, IngestError, Job, Missing, Observer, Phase, Report};
 use crate::snapshot;
 
 /// Read a repository and embed it, once: what has been embedded before, anywhere, is not embedded again.
@@ -24,9 +24,12 @@ pub struct Arguments {
     /// Index this revision of the git repository instead of the files on disk; may be repeated.
     #[arg(long, value_name = "REV")]
     rev: Vec<String>,
-    /// A folder with the model's files (config.json, tokenizer.json, model.safetensors) instead of those in the program.
-    #[arg(long, value_name = "FOLDER")]
-    model: Option<PathBuf>,
+    #[command(flatten)]
+    model: model::Flags,
+    /// Which vectors the index gets: all, or those that are stored already; then nothing is embedded, questions embed what they compare,
+    /// and the index fills itself [default: all].
+    #[arg(long, value_parser = one_of(IndexVectors::ALL, IndexVectors::name))]
+    vectors: Option<IndexVectors>,
     /// Write the candidates with their vectors to a file too: one that ends in .jsonl or .safetensors.
     #[arg(long, value_name = "FILE", conflicts_with = "watch")]
     export: Option<PathBuf>,
@@ -67,6 +70,7 @@ impl Observer for Shown {
 }
 
 pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
+    let settings = &with_flags(arguments, settings);
     let format = arguments.export.as_deref().map(export::Format::of).transpose()?;
     if format.is_some() && arguments.rev.len() > 1 {
         return Err(Failure::usage(anyhow!(
@@ -77,15 +81,19 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
     stop_on_signals()?;
     let data = place::data_directory(&settings.index.data_dir)?;
     let store = place::store(&data)?;
-    let encoder = loaded::encoder(arguments.model.as_deref(), settings)?;
     let root = place::resolved(&arguments.repository);
     snapshot::check(&root)?;
+    let encoder = model::load(&model::place(settings)?, settings)?;
     let indexer = Indexer {
         root: &root,
         directory: data.repository(&root),
         options: options(settings),
         encoder: &*encoder,
         store: &store,
+        missing: match settings.index.vectors {
+            IndexVectors::All => Missing::Embed,
+            IndexVectors::Stored => Missing::Leave,
+        },
         json: arguments.json,
         is_watching: arguments.watch,
     };
@@ -108,6 +116,14 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
         None if arguments.watch => indexer.watch(settings),
         None => Ok(()),
     }
+}
+
+/// The settings with the flags that are one of them.
+fn with_flags(arguments: &Arguments, settings: &Settings) -> Settings {
+    let mut settings = settings.clone();
+    arguments.model.apply(&mut settings);
+    settings.index.vectors = arguments.vectors.unwrap_or(settings.index.vectors);
+    settings
 }
 
 pub fn options(settings: &Settings) -> snapshot::Options {
@@ -149,6 +165,7 @@ struct Indexer<'a> {
     options: snapshot::Options,
     encoder: &'a dyn Encoder,
     store: &'a Store,
+    missing: Missing,
     json: bool,
     is_watching: bool,
 }
@@ -178,6 +195,7 @@ impl Indexer<'_> {
             options: &self.options,
             encoder: self.encoder,
             store: self.store,
+            missing: self.missing,
             observer: &observer,
         };
         ingest::ingest(&job, &self.directory, lock)
@@ -272,7 +290,7 @@ const MOST_REST: Duration = Duration::from_secs(30);
 
 /// Says what of a repository did not get into its index as it should.
 pub fn warn(report: &Report) {
-    if !report.counts.is_complete() {
+    if report.embedding.failed > 0 {
         let missing = report.counts.windows - report.counts.vectors;
         terminal::warning(&format!(
             "{missing} windows have no vector, so the index is partial; the next run tries them again"
@@ -298,7 +316,8 @@ fn summary(id: &str, report: &Report) -> Vec<String> {
         report.counts.functions
     );
     if !report.is_new {
-        return vec![format!("{of}, up to date ({seconds:.2} s)")];
+        let told = format!("{of}, up to date ({seconds:.2} s)");
+        return std::iter::once(told).chain(lack(&report.counts)).collect();
     }
     let ingest::Embedding { embedded, cached, .. } = report.embedding;
     let embedding = report.embedding_time.as_secs_f32();
@@ -311,9 +330,19 @@ fn summary(id: &str, report: &Report) -> Vec<String> {
     };
     let Changes { added, changed, removed } = &report.changes;
     let (added, changed, removed) = (added.len(), changed.len(), removed.len());
-    vec![
+    [
         format!("{of} in {seconds:.1} s"),
         format!("  {added} files added, {changed} changed, {removed} removed: {} new candidates", report.candidates),
         format!("  {embedded} windows embedded, {cached} known{rate}"),
     ]
+    .into_iter()
+    .chain(lack(&report.counts))
+    .collect()
+}
+
+/// What is said of an index that lacks vectors.
+pub fn lack(counts: &Counts) -> Option<String> {
+    let Counts { windows, vectors, .. } = counts;
+    (!counts.is_complete())
+        .then(|| format!("  {vectors} of {windows} windows have a vector; questions fill in what they compare"))
 }

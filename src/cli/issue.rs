@@ -165,7 +165,7 @@ fn read_linked(link: &str, folder: Option<&Path>, max_bytes: u64) -> Result<Vec<
 }
 
 /// Reads a regular file of at most `max_bytes`. Nothing else is opened: a pipe or a device may have no end.
-fn read_picture(path: &Path, max_bytes: u64) -> io::Result<Result<Vec<u8>, ImageError>> {
+pub fn read_picture(path: &Path, max_bytes: u64) -> io::Result<Result<Vec<u8>, ImageError>> {
     let metadata = std::fs::metadata(path)?;
     if !metadata.is_file() {
         return Err(io::Error::other("it is no regular file"));

@@ -1,24 +1,16 @@
 //! The encoder of a question, loaded beside other work.
 
-use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
+use super::model::{self, Place};
 use crate::config::Settings;
-use crate::encoder::{self, Encoder, EncoderError, Options, QueryEmbedding};
+use crate::encoder::{Encoder, EncoderError, QueryEmbedding};
 use crate::index::store::ModelKey;
 use crate::retriever::ingest::model_key;
 use crate::retriever::{Encoded, RetrieverError};
 use crate::types::IssueReport;
-
-/// The encoder of a folder, or the bundled one.
-pub fn encoder(folder: Option<&Path>, settings: &Settings) -> Result<Box<dyn Encoder>, EncoderError> {
-    match folder {
-        None => Ok(Box::new(encoder::bundled()?)),
-        Some(folder) => encoder::load(folder, &Options { images: settings.images.clone(), ..Options::default() }),
-    }
-}
 
 /// An encoder that has read the issue.
 pub struct Loaded {
@@ -30,10 +22,10 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Loads the encoder of a folder, or the bundled one, and lets it read the issue.
-    pub fn of(folder: Option<&Path>, settings: &Settings, report: &IssueReport) -> Result<Self, EncoderError> {
+    /// Loads an encoder and lets it read the issue.
+    pub fn of(place: &Place, settings: &Settings, report: &IssueReport) -> Result<Self, EncoderError> {
         let start = Instant::now();
-        let encoder = encoder(folder, settings)?;
+        let encoder = model::load(place, settings)?;
         let load_time = start.elapsed();
         let query = encoder.query(report)?;
         let query_time = start.elapsed() - load_time;

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::loaded::{Loaded, Pending};
 use super::searched::{Asked, Searched};
 use super::terminal::{DIM, HEADING, NAME, PATH, PLAIN, Page, printable, shortened};
-use super::{Failure, issue, json, place, progress, terminal};
+use super::{Failure, issue, json, model, one_of, place, progress, terminal};
 use crate::config::{Refresh, Settings};
+use crate::encoder::QueryEmbedding;
 use crate::imaging;
 use crate::retriever::{Answer, Granularity, Hit, Localizer, Question, Request, RetrieverKind};
 use crate::types::{IssueImage, Level};
@@ -45,9 +45,8 @@ pub struct Arguments {
     /// Functions that hybrid compares by the encoder, the best of the lexical list; a quarter as many files. 0: no encoder [default: 100].
     #[arg(long, value_name = "N")]
     rerank: Option<usize>,
-    /// A folder with the model's files (config.json, tokenizer.json, model.safetensors) instead of those in the program.
-    #[arg(long, value_name = "FOLDER")]
-    model: Option<PathBuf>,
+    #[command(flatten)]
+    model: model::Flags,
     /// What to do with an index that is out of date: refresh it first if little has changed, always, or never [default: auto].
     #[arg(long, value_parser = one_of(Refresh::ALL, Refresh::name), num_args = 0..=1, require_equals = true, default_missing_value = "always")]
     refresh: Option<Refresh>,
@@ -62,17 +61,6 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Parses one of `values` by its name; the help lists the names.
-fn one_of<T: Copy + Send + Sync + 'static>(
-    values: [T; 3],
-    name: fn(T) -> &'static str,
-) -> impl TypedValueParser<Value = T> {
-    PossibleValuesParser::new(values.map(name)).map(move |wanted| {
-        let known = values.iter().copied().find(|it| name(*it) == wanted);
-        known.unwrap_or(values[0])
-    })
-}
-
 pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
     let start = Instant::now();
     let settings = &with_flags(arguments, settings);
@@ -82,10 +70,12 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
     // Without an encoder there is nothing to keep.
     let data = if needs_encoder(&request) { settings.index.data_dir.as_path() } else { Path::new("") };
     let store = place::store_if_possible(data);
+    let model = needs_encoder(&request).then(|| model::place(settings)).transpose()?;
     std::thread::scope(|scope| {
         // The encoder is loaded and reads the issue while the index is opened and the words are ranked.
-        let loading = || scope.spawn(|| Loaded::of(arguments.model.as_deref(), settings, &issue.report));
-        let pending = needs_encoder(&request).then(|| Pending::new(loading()));
+        let report = &issue.report;
+        let load = |place| Pending::new(scope.spawn(move || Loaded::of(place, settings, report)));
+        let pending = model.as_ref().map(load);
         let searched = asked.searched(asked.open()?, pending.as_ref(), &*store)?;
         let answer = {
             let bar = progress::Bar::new("embedding", "windows");
@@ -96,7 +86,7 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
                 .locate(Question { report: &issue.report, encoded }, &request, &|done, total| bar.at(done, total))?
         };
         let loaded = pending.as_ref().map(Pending::get).transpose()?;
-        let images = images(&issue, loaded.map(|it| it.model.id.as_str()), &settings.images);
+        let images = images(&issue, loaded.map(|it| &it.query), &settings.images);
         let outcome =
             Outcome { searched: &searched, answer: &answer, request: &request, loaded, images, total: start.elapsed() };
         outcome.warn();
@@ -104,6 +94,9 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
             outcome.print_json(arguments.explain)?
         } else {
             outcome.print_text(arguments.explain)?
+        }
+        if let Some(loaded) = loaded.filter(|_| answer.embedded.unkept.is_none()) {
+            asked.fill(&searched, loaded, &*store, answer.embedded.windows + answer.embedded.cached);
         }
         Ok(())
     })
@@ -113,6 +106,7 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
 fn with_flags(arguments: &Arguments, settings: &Settings) -> Settings {
     let mut settings = settings.clone();
     settings.index.refresh = arguments.refresh.unwrap_or(settings.index.refresh);
+    arguments.model.apply(&mut settings);
     settings
 }
 
@@ -136,9 +130,9 @@ fn request(arguments: &Arguments, settings: &Settings) -> Result<Request, Failur
             "--exact has no effect on the retriever `{name}`, which searches no vectors: leave it out, or add --retriever dense"
         )));
     }
-    if arguments.model.is_some() && !needs_encoder(&request) {
+    if let Some(flag) = arguments.model.given().filter(|_| !needs_encoder(&request)) {
         return Err(Failure::usage(anyhow!(
-            "--model has no effect on the retriever `{name}` without an encoder: leave it out, or add --retriever dense"
+            "{flag} has no effect on the retriever `{name}` without an encoder: leave it out, or add --retriever dense"
         )));
     }
     Ok(request)
@@ -152,18 +146,27 @@ fn needs_encoder(request: &Request) -> bool {
     }
 }
 
-/// What becomes of each picture: decoded within the limits, and said to be unused by an encoder that reads text.
-fn images(issue: &issue::Issue, model: Option<&str>, limits: &imaging::Limits) -> Vec<json::Image> {
-    let reason = match model {
-        Some(model) => format!("the encoder {model} reads text only"),
-        None => "no encoder was asked, and BM25 reads text only".to_owned(),
+/// What became of each picture: what the encoder says of it, and its size; or why it can't be used.
+fn images(issue: &issue::Issue, query: Option<&QueryEmbedding>, limits: &imaging::Limits) -> Vec<json::Image> {
+    let inspected = |(at, image): (usize, &IssueImage)| {
+        let told = query.and_then(|it| it.images.get(at));
+        let reason = told.map_or(Some("no encoder was asked, and BM25 reads text only"), |it| it.unused.as_deref());
+        let size = match told.and_then(|it| it.size).map_or_else(|| size_of(&image.bytes, limits), Ok) {
+            Ok(size) => Some(size),
+            Err(error) => return unused(&image.name, error, None),
+        };
+        match reason {
+            Some(reason) => unused(&image.name, reason.to_owned(), size),
+            None => json::Image { used: true, reason: None, ..unused(&image.name, String::new(), size) },
+        }
     };
-    let inspected = |image: &IssueImage| match imaging::decode(&image.bytes, limits) {
-        Err(error) => unused(&image.name, error.to_string(), None),
-        Ok(picture) => unused(&image.name, reason.clone(), Some((picture.width(), picture.height()))),
-    };
-    let read = issue.report.images.iter().map(inspected);
+    let read = issue.report.images.iter().enumerate().map(inspected);
     read.chain(issue.unread_images.iter().map(|(name, reason)| unused(name, reason.clone(), None))).collect()
+}
+
+fn size_of(picture: &[u8], limits: &imaging::Limits) -> Result<(u32, u32), String> {
+    let picture = imaging::decode(picture, limits).map_err(|error| error.to_string())?;
+    Ok((picture.width(), picture.height()))
 }
 
 fn unused(name: &str, reason: String, size: Option<(u32, u32)>) -> json::Image {
@@ -209,6 +212,14 @@ impl Outcome<'_> {
         if let Some(lack) = self.loaded.and_then(|it| self.searched.lack(&it.model)) {
             terminal::warning(&lack);
         }
+        let counts = self.searched.counts().filter(|it| !it.is_complete() && it.vectors > 0);
+        if let Some(counts) = counts.filter(|_| self.request.retriever == RetrieverKind::Dense) {
+            terminal::warning(&format!(
+                "{} of the index's {} windows have no vector and were not compared; `sightline index --vectors all` embeds them",
+                counts.windows - counts.vectors,
+                counts.windows
+            ));
+        }
         if let Some(reason) = &self.answer.embedded.unkept {
             terminal::warning(&format!("vectors are not kept: {reason}"));
         }
@@ -242,10 +253,12 @@ impl Outcome<'_> {
     fn query(&self) -> json::Query<'_> {
         json::Query {
             retriever: self.request.retriever.name(),
-            mode: "text",
+            mode: if self.images.iter().any(|it| it.used) { "image" } else { "text" },
             model: self.model(),
+            policy: self.loaded.map(|it| it.encoder.info().policy.name()),
             tokens: self.answer.query.map(|it| it.tokens),
             tokens_used: self.answer.query.map(|it| it.used),
+            image_tokens: self.loaded.map(|it| it.query.image_tokens),
             truncated: self.is_truncated(),
             images: &self.images,
         }
@@ -278,6 +291,8 @@ impl Outcome<'_> {
             functions: self.searched.count(Level::Function),
             skipped: self.searched.skipped(),
             notes: self.searched.noted().len(),
+            windows: self.searched.counts().map(|it| it.windows),
+            vectors: self.searched.counts().map(|it| it.vectors),
             compared_candidates: self.answer.embedded.candidates,
             embedded_windows: self.answer.embedded.windows,
             cached_windows: self.answer.embedded.cached,

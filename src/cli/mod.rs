@@ -4,14 +4,19 @@
 
 mod cache;
 mod candidates;
+mod doctor;
+mod embed;
 mod export;
 mod index;
 mod issue;
 mod json;
 mod loaded;
 mod locate;
+mod model;
 mod place;
 mod progress;
+mod pull;
+mod quantize;
 mod searched;
 mod status;
 mod terminal;
@@ -20,6 +25,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand};
 
 use crate::config::{self, Settings};
@@ -46,6 +52,12 @@ enum Command {
     Index(index::Arguments),
     Status(status::Arguments),
     Cache(cache::Arguments),
+    Pull(pull::Arguments),
+    Embed(embed::Arguments),
+    Doctor(doctor::Arguments),
+    /// Hidden until `encoder::quantize` writes a file.
+    #[command(hide = true)]
+    Quantize(quantize::Arguments),
 }
 
 /// A failure with the exit code it gives.
@@ -92,7 +104,22 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Index(arguments) => index::run(&arguments, &settings),
         Command::Status(arguments) => status::run(&arguments, &settings),
         Command::Cache(arguments) => cache::run(&arguments, &settings),
+        Command::Pull(arguments) => pull::run(&arguments, &settings),
+        Command::Embed(arguments) => embed::run(&arguments, &settings),
+        Command::Doctor(arguments) => doctor::run(&arguments, &settings),
+        Command::Quantize(arguments) => quantize::run(&arguments, &settings),
     }
+}
+
+/// Parses one of `values` by its name; the help lists the names.
+fn one_of<T: Copy + Send + Sync + 'static, const N: usize>(
+    values: [T; N],
+    name: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(values.map(name)).map(move |wanted| {
+        let known = values.iter().copied().find(|it| name(*it) == wanted);
+        known.unwrap_or(values[0])
+    })
 }
 
 /// An error with its causes, each once: some errors of the library say their cause themselves, those of `anyhow` don't.

@@ -35,6 +35,40 @@ impl Bar {
     }
 }
 
+/// Files that arrive one after the other.
+pub struct Transfer {
+    bar: ProgressBar,
+}
+
+impl Transfer {
+    pub fn new() -> Self {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(REDRAWS));
+        let template = "{msg:>30} [{bar:30}] {binary_bytes}/{binary_total_bytes}  {binary_bytes_per_sec}  {eta} left";
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Transfer { bar }
+    }
+
+    /// Shows how much of a file is here.
+    pub fn at(&self, file: &str, done: u64, total: u64) {
+        if self.bar.message() != file {
+            self.bar.set_message(file.to_owned());
+            self.bar.set_position(done);
+            self.bar.reset_eta();
+        }
+        self.bar.set_length(total);
+        self.bar.set_position(done);
+    }
+}
+
+impl Drop for Transfer {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
 /// One bar after the other, as the work goes on.
 #[derive(Default)]
 pub struct Phases(Mutex<Option<(&'static str, Bar)>>);

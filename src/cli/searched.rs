@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 use super::loaded::{Loaded, Pending};
 use super::{Failure, index, place, read_repository, status, terminal};
 use crate::config::{Refresh, Settings};
+use crate::index::build::Counts;
 use crate::index::directory::{DataDirectory, IndexError};
 use crate::index::lexical::LexicalIndex;
 use crate::index::store::{EmbeddingStore, ModelKey};
 use crate::index::view::View;
 use crate::retriever::Corpus;
-use crate::retriever::ingest::{self, Changes, Found, Indexed, IngestError, Job};
+use crate::retriever::ingest::{self, Changes, Found, Indexed, IngestError, Job, Missing};
 use crate::snapshot::Snapshot;
 use crate::types::{Candidate, Level};
 
@@ -64,21 +65,33 @@ impl Searched {
     /// What the index lacks for an encoder, if it lacks anything.
     pub fn lack(&self, model: &ModelKey) -> Option<String> {
         let Held::Index(view) = &self.held else { return None };
-        let counts = view.build.manifest.counts;
         match &view.build.manifest.model {
             Some(own) if own != model => Some(format!(
                 "the index has vectors of {}, so what was compared had to be embedded; `sightline index` with that model prevents it",
                 own.id
             )),
-            _ if !counts.is_complete() => {
-                let missing = counts.windows - counts.vectors;
-                Some(format!(
-                    "{missing} of the index's {} windows have no vector; `sightline index` tries them again",
-                    counts.windows
-                ))
-            }
             _ => None,
         }
+    }
+
+    /// What the index holds, where there is one.
+    pub fn counts(&self) -> Option<Counts> {
+        match &self.held {
+            Held::Index(view) => Some(view.build.manifest.counts),
+            Held::Repository(..) => None,
+        }
+    }
+
+    /// Whether so many new vectors for an index of a model are worth writing those of the index anew: where that costs little, or there are
+    /// many against what it has, so that all such writing together costs a few times as much as the last.
+    fn is_worth_filling(&self, model: &ModelKey, new: usize) -> bool {
+        let Held::Index(view) = &self.held else { return false };
+        let manifest = &view.build.manifest;
+        let Counts { vectors, .. } = manifest.counts;
+        // A byte of code and two of a 16-bit float.
+        let bytes = (vectors + new) * model.dimensions * 3;
+        let is_small = bytes <= CHEAP_BYTES || 8 * new >= vectors;
+        new > 0 && is_small && !manifest.counts.is_complete() && manifest.model.as_ref() == Some(model)
     }
 
     pub fn commit(&self) -> Option<&str> {
@@ -104,6 +117,9 @@ impl Searched {
         }
     }
 }
+
+/// So many bytes of vectors are written in a fraction of the time that a question takes.
+const CHEAP_BYTES: usize = 64 << 20;
 
 /// Which repository, and where its index would be.
 pub struct Asked<'a> {
@@ -196,7 +212,10 @@ impl Asked<'_> {
         times: Times,
     ) -> Result<Searched, Failure> {
         let start = Instant::now();
-        match self.refresh(loaded, store) {
+        // One that was made without all vectors goes on without.
+        let is_complete = indexed.view.build.manifest.counts.is_complete();
+        let missing = if is_complete { Missing::Embed } else { Missing::Leave };
+        match self.refresh(loaded, store, missing) {
             Ok(Some(indexed)) => Ok(of_index(indexed, Times { refresh: start.elapsed(), ..times })),
             Ok(None) => {
                 terminal::warning("another process is bringing the index up to date");
@@ -211,21 +230,39 @@ impl Asked<'_> {
         }
     }
 
+    /// Puts the vectors that an answer made, or found in the store, into a partial index. One that is stale, or not to be touched, stays as
+    /// it is.
+    pub fn fill(&self, searched: &Searched, loaded: &Loaded, store: &dyn EmbeddingStore, new: usize) {
+        let is_open = searched.changes.is_empty() && self.settings.index.refresh != Refresh::Never;
+        if !is_open || !searched.is_worth_filling(&loaded.model, new) {
+            return;
+        }
+        // The answer is there, and the vectors are in the store: the next question tries again.
+        if let Err(error) = self.refresh(loaded, store, Missing::Leave) {
+            terminal::warning(&format!("the index could not take up the new vectors: {error}"));
+        }
+    }
+
     /// Brings the index up to date and opens it; `None` while another process does.
-    fn refresh(&self, loaded: &Loaded, store: &dyn EmbeddingStore) -> Result<Option<Box<Indexed>>, IngestError> {
+    fn refresh(
+        &self,
+        loaded: &Loaded,
+        store: &dyn EmbeddingStore,
+        missing: Missing,
+    ) -> Result<Option<Box<Indexed>>, IngestError> {
         let Some((root, directory)) = self.directory() else { return Ok(None) };
         let lock = match directory.lock() {
             Err(IndexError::Busy { .. }) => return Ok(None),
             lock => lock?,
         };
         let (options, observer) = (index::options(self.settings), index::Shown::default());
-        let encoder = &loaded.encoder;
         let job = Job {
             root: &root,
             revision: self.revision,
             options: &options,
-            encoder: &**encoder,
+            encoder: &*loaded.encoder,
             store,
+            missing,
             observer: &observer,
         };
         index::warn(&ingest::ingest(&job, &directory, &lock)?);

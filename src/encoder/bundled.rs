@@ -7,7 +7,7 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-use super::registry::default_checkpoint;
+use super::registry::{Checkpoint, default_checkpoint};
 use super::{EncoderError, MiniLm, Options};
 use crate::device::tensors::Bytes;
 
@@ -53,8 +53,30 @@ pub fn bundled() -> Result<MiniLm, EncoderError> {
     MiniLm::new(default_checkpoint()?, bundled_files().ok_or(EncoderError::NotBundled)?)
 }
 
+/// The same, run as the options say.
+///
+/// # Errors
+/// Also [`EncoderError::Unfit`].
+pub fn bundled_with(options: &Options) -> Result<MiniLm, EncoderError> {
+    MiniLm::new(fitted(options)?, bundled_files().ok_or(EncoderError::NotBundled)?)
+}
+
 /// Loads the default model from a folder with its `config.json`, `tokenizer.json` and `model.safetensors` (f32, f16 or bf16).
 pub(super) fn load_minilm(folder: &Path, options: &Options) -> Result<MiniLm, EncoderError> {
+    let checkpoint = fitted(options)?;
+    let read = |name: &str| read(folder, name).map(|it| it.0);
+    let files = Files {
+        origin: folder.display().to_string(),
+        config: read("config.json")?,
+        tokenizer: read("tokenizer.json")?,
+        weights: read("model.safetensors")?,
+        sums: None,
+    };
+    MiniLm::new(checkpoint, files)
+}
+
+/// The row of the default model under these options.
+fn fitted(options: &Options) -> Result<Checkpoint, EncoderError> {
     let mut checkpoint = default_checkpoint()?;
     let unfit = |option: &'static str, asked: usize, cause: String| {
         let id = checkpoint.id.clone();
@@ -72,15 +94,7 @@ pub(super) fn load_minilm(folder: &Path, options: &Options) -> Result<MiniLm, En
         return unfit("window", asked, format!("it reads from {} to {} tokens", windows.start(), windows.end()));
     }
     checkpoint.window = options.window.unwrap_or(checkpoint.window);
-    let read = |name: &str| read(folder, name).map(|it| it.0);
-    let files = Files {
-        origin: folder.display().to_string(),
-        config: read("config.json")?,
-        tokenizer: read("tokenizer.json")?,
-        weights: read("model.safetensors")?,
-        sums: None,
-    };
-    MiniLm::new(checkpoint, files)
+    Ok(checkpoint)
 }
 
 /// A file of a folder, and its path for messages.

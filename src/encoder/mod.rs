@@ -5,6 +5,8 @@
 mod batch;
 mod bert;
 mod bundled;
+mod canary;
+pub mod hub;
 mod loading;
 mod minilm;
 pub mod qwen3_vl;
@@ -17,7 +19,8 @@ use std::ops::Range;
 use crate::device::Compute;
 use crate::types::{IssueImage, IssueReport, Policy};
 
-pub use bundled::bundled;
+pub use bundled::{bundled, bundled_with};
+pub use canary::{CANARY, canary_vector};
 pub use loading::{Options, load, quantize};
 pub use minilm::MiniLm;
 

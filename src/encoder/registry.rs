@@ -22,6 +22,9 @@ pub(super) struct Checkpoint {
     pub pooling: Pooling,
     pub query_instruction: String,
     pub candidate_instruction: String,
+    /// The commit of the hub that is meant where none is named.
+    #[serde(default)]
+    pub revision: Option<String>,
 }
 
 /// How the vectors of tokens become one.
@@ -59,6 +62,16 @@ pub(super) fn default_checkpoint() -> Result<Checkpoint, EncoderError> {
         file: "registry.toml".to_owned(),
         cause: "it lists no model".to_owned(),
     })
+}
+
+/// The name of the model that is compiled in.
+pub(super) fn bundled_id() -> String {
+    default_checkpoint().map(|it| it.id).unwrap_or_default()
+}
+
+/// The revision of a model of the hub that is meant where none is named.
+pub(super) fn pinned(id: &str) -> Option<String> {
+    rows().ok()?.into_iter().find(|it| it.id == id)?.revision
 }
 
 #[cfg(test)]

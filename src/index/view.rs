@@ -221,6 +221,30 @@ impl Vectors {
     }
 }
 
+impl Vectors {
+    /// Whether no candidate has a vector.
+    pub fn is_empty(&self) -> bool {
+        self.rows.iter().flatten().all(|it| it.count() == 0)
+    }
+
+    /// Which windows of a candidate have a vector, by the bytes of its body; `None` if all have.
+    ///
+    /// # Errors
+    /// When a file is damaged.
+    pub fn known_windows(&self, level: Level, at: usize) -> Result<Option<Vec<Range<u32>>>, FileError> {
+        let (part, local) = self.homes[at];
+        let Some(vectors) = self.parts[part as usize].as_ref().filter(|it| it.model == self.model) else {
+            return Ok(Some(Vec::new()));
+        };
+        let (windows, rows) = vectors.count(level, local..local + 1)?;
+        if windows == rows {
+            return Ok(None);
+        }
+        let windows = vectors.windows_of(level, local..local + 1)?.into_iter();
+        Ok(Some(windows.filter(|it| it.1.is_some()).map(|it| it.0.body).collect()))
+    }
+}
+
 /// Bytes of a candidate's body, and their vector if they have one.
 pub type ViewedWindow = (Range<u32>, Option<Vec<f16>>);
 

@@ -1,11 +1,13 @@
 //! Similarity of an issue and candidates by the encoder: a candidate's score is that of its best window.
 
+use std::ops::Range;
+
 use half::f16;
 use rayon::prelude::*;
 
 use crate::encoder::Window;
 use crate::index::store::{EmbeddingStore, Key};
-use crate::index::view::How;
+use crate::index::view::{How, Vectors};
 use crate::types::Level;
 
 use super::ingest::halves;
@@ -52,7 +54,7 @@ impl<'a> Scorer<'a> {
         documents: &[usize],
         request: &Request,
     ) -> Result<Vec<(usize, f32)>, RetrieverError> {
-        match self.corpus.vectors.filter(|it| it.model == *self.encoded.model) {
+        match self.vectors_of_model().filter(|it| !it.is_empty()) {
             None => self.similarities(level, documents, None),
             Some(vectors) => {
                 let how = if request.exact { How::Exact } else { How::Fast };
@@ -63,8 +65,12 @@ impl<'a> Scorer<'a> {
         }
     }
 
-    /// Cosine similarity of each chosen candidate's best window. Those without vectors in the index are embedded: of one with many
-    /// windows only the most telling, where `worth` says which, and otherwise all.
+    fn vectors_of_model(&self) -> Option<&'a Vectors> {
+        self.corpus.vectors.filter(|it| it.model == *self.encoded.model)
+    }
+
+    /// Cosine similarity of each chosen candidate's best window. Windows without a vector in the index are embedded: of a candidate with
+    /// many only the most telling, where `worth` says which, and otherwise all.
     pub fn similarities(
         &mut self,
         level: Level,
@@ -72,40 +78,55 @@ impl<'a> Scorer<'a> {
         worth: Option<Worth>,
     ) -> Result<Vec<(usize, f32)>, RetrieverError> {
         self.embedded.candidates += chosen.len();
-        let indexed = match self.corpus.vectors.filter(|it| it.model == *self.encoded.model) {
-            Some(vectors) => vectors.similarities(level, chosen, &self.encoded.query.vector)?,
-            None => vec![None; chosen.len()],
-        };
-        let missing: Vec<usize> = chosen.iter().zip(&indexed).filter(|it| it.1.is_none()).map(|it| *it.0).collect();
-        let mut embedded = self.embed(&missing, worth)?.into_iter();
-        Ok(chosen
-            .iter()
-            .zip(indexed)
-            .filter_map(|(&at, indexed)| Some((at, indexed.or_else(|| embedded.next())?)))
-            .collect())
+        let mut lacking: Vec<Lacking> = Vec::new();
+        let mut best = vec![f32::NEG_INFINITY; chosen.len()];
+        match self.vectors_of_model() {
+            None => lacking.extend((0..chosen.len()).map(|place| Lacking { place, known: Vec::new() })),
+            Some(vectors) => {
+                let indexed = vectors.similarities(level, chosen, &self.encoded.query.vector)?;
+                for (place, indexed) in indexed.into_iter().enumerate() {
+                    best[place] = indexed.unwrap_or(f32::NEG_INFINITY);
+                    let known = vectors.known_windows(level, chosen[place])?;
+                    lacking.extend(known.map(|known| Lacking { place, known }));
+                }
+            }
+        }
+        for (Lacking { place, .. }, similarity) in lacking.iter().zip(self.embed(chosen, &lacking, worth)?) {
+            best[*place] = best[*place].max(similarity);
+        }
+        Ok(chosen.iter().copied().zip(best).filter(|it| it.1 > f32::NEG_INFINITY).collect())
     }
 
-    /// The similarities of candidates by vectors from the store and the encoder.
-    fn embed(&mut self, chosen: &[usize], worth: Option<Worth>) -> Result<Vec<f32>, RetrieverError> {
-        let windows_of = |&at: &usize| {
-            let candidate = &self.corpus.candidates[at];
+    /// The similarities of candidates by vectors from the store and the encoder; those of the index are left out.
+    fn embed(
+        &mut self,
+        chosen: &[usize],
+        lacking: &[Lacking],
+        worth: Option<Worth>,
+    ) -> Result<Vec<f32>, RetrieverError> {
+        let windows_of = |Lacking { place, known }: &Lacking| {
+            let candidate = &self.corpus.candidates[chosen[*place]];
             let body = candidate.body()?;
-            let windows = self.encoded.encoder.windows(&candidate.header(), body)?;
-            Ok(match worth {
-                Some(worth) if windows.len() > MOST_WINDOWS => most_telling(windows, body, worth),
-                _ => windows,
-            })
+            let mut windows = self.encoded.encoder.windows(&candidate.header(), body)?;
+            if let Some(worth) = worth.filter(|_| windows.len() > MOST_WINDOWS) {
+                windows = most_telling(windows, body, worth);
+            }
+            windows.retain(|it| !known.contains(&(it.body.start as u32..it.body.end as u32)));
+            Ok(windows)
         };
-        let windows: Vec<Vec<Window>> = chosen.par_iter().map(windows_of).collect::<Result<_, RetrieverError>>()?;
+        let windows: Vec<Vec<Window>> = lacking.par_iter().map(windows_of).collect::<Result<_, RetrieverError>>()?;
         let flat: Vec<&Window> = windows.iter().flatten().collect();
         let vectors = self.vectors(&flat)?;
-        let mut similarities = vectors.iter().map(|it| similarity(it, &self.encoded.query.vector));
+        let similarity = |it: &Option<Vec<f16>>| {
+            it.as_ref().map_or(f32::NEG_INFINITY, |it| similarity(it, &self.encoded.query.vector))
+        };
+        let mut similarities = vectors.iter().map(similarity);
         let best_of = |it: &Vec<Window>| similarities.by_ref().take(it.len()).fold(f32::NEG_INFINITY, f32::max);
         Ok(windows.iter().map(best_of).collect())
     }
 
-    /// The vectors of windows. A store that fails costs time, not the answer.
-    fn vectors(&mut self, windows: &[&Window]) -> Result<Vec<Vec<f16>>, RetrieverError> {
+    /// The vectors of windows. A store that fails costs time, not the answer; a window that the encoder fails on costs itself.
+    fn vectors(&mut self, windows: &[&Window]) -> Result<Vec<Option<Vec<f16>>>, RetrieverError> {
         let keys: Vec<Key> = windows.iter().map(|it| Key::of_tokens(&it.tokens)).collect();
         let mut found = match self.store.get(self.encoded.model, &keys) {
             Ok(found) => found,
@@ -115,19 +136,64 @@ impl<'a> Scorer<'a> {
             }
         };
         let missing: Vec<usize> = (0..keys.len()).filter(|at| found[*at].is_none()).collect();
-        let unread: Vec<&Window> = missing.iter().map(|at| windows[*at]).collect();
-        let vectors: Vec<Vec<f16>> =
-            self.encoded.encoder.embed(&unread, self.progress)?.iter().map(|it| halves(it)).collect();
-        let items: Vec<(Key, &[f16])> =
-            missing.iter().zip(&vectors).map(|(at, vector)| (keys[*at], &vector[..])).collect();
-        if !items.is_empty() && self.embedded.unkept.is_none() {
-            self.embedded.unkept = self.store.put(self.encoded.model, &items).err().map(|it| it.to_string());
+        let mut done = 0;
+        while done < missing.len() {
+            let batch = &missing[done..][..batch_of(&missing[done..], windows)];
+            let unread: Vec<&Window> = batch.iter().map(|at| windows[*at]).collect();
+            let progress = |of_batch: usize, _| (self.progress)(done + of_batch, missing.len());
+            let vectors = self.embedded_each(&unread, &progress)?;
+            let items: Vec<(Key, &[f16])> =
+                batch.iter().zip(&vectors).filter_map(|(at, vector)| Some((keys[*at], vector.as_deref()?))).collect();
+            if self.embedded.unkept.is_none() {
+                self.embedded.unkept = self.store.put(self.encoded.model, &items).err().map(|it| it.to_string());
+            }
+            batch.iter().zip(vectors).for_each(|(at, vector)| found[*at] = vector);
+            done += batch.len();
         }
         self.embedded.windows += missing.len();
         self.embedded.cached += keys.len() - missing.len();
-        missing.into_iter().zip(vectors).for_each(|(at, vector)| found[at] = Some(vector));
-        Ok(found.into_iter().flatten().collect())
+        Ok(found)
     }
+
+    /// The vectors of windows; if they fail together, of those that don't fail alone.
+    fn embedded_each(
+        &self,
+        windows: &[&Window],
+        progress: &crate::encoder::Progress,
+    ) -> Result<Vec<Option<Vec<f16>>>, RetrieverError> {
+        let encoder = self.encoded.encoder;
+        let error = match encoder.embed(windows, progress) {
+            Ok(vectors) => return Ok(vectors.iter().map(|it| Some(halves(it))).collect()),
+            Err(error) => error,
+        };
+        let alone = |it: &&Window| Some(halves(encoder.embed(&[*it], &|_, _| ()).ok()?.first()?));
+        let found: Vec<_> = windows.iter().map(alone).collect();
+        // It is the encoder then that is at fault.
+        if found.iter().all(Option::is_none) { Err(error.into()) } else { Ok(found) }
+    }
+}
+
+/// A candidate without all its vectors in the index.
+struct Lacking {
+    /// Its place among those that were chosen.
+    place: usize,
+    /// The windows that have one, by the bytes of its body.
+    known: Vec<Range<u32>>,
+}
+
+/// Windows that are embedded before their vectors are kept: what is lost when somebody does not want to wait for the answer.
+const BATCH: usize = 128;
+/// The same in tokens, which a large model takes a minute for on a small machine.
+const BATCH_TOKENS: usize = 16_384;
+
+/// How many of the first of some windows are embedded at once, at least one.
+fn batch_of(numbers: &[usize], windows: &[&Window]) -> usize {
+    let mut tokens = 0;
+    let fits = |at: &&usize| {
+        tokens += windows[**at].tokens.len();
+        tokens <= BATCH_TOKENS
+    };
+    numbers.iter().take(BATCH).take_while(fits).count().max(1)
 }
 
 fn similarity(vector: &[f16], query: &[f32]) -> f32 {

@@ -113,11 +113,10 @@ fn json_has_the_documented_shape() {
     assert_eq!(answer["files"].as_array().expect("a list").len(), 2);
     assert_eq!(keys(&answer["files"][0]), "language lines path rank score scores");
     assert_eq!(keys(&answer["functions"][0]), "end_line function language lines path rank score scores start_line");
-    assert_eq!(keys(&answer["query"]), "images mode model retriever tokens tokens_used truncated");
+    assert_eq!(keys(&answer["query"]), "image_tokens images mode model policy retriever tokens tokens_used truncated");
     let image = "height name reason used width";
     assert_eq!(keys(&answer["query"]["images"][0]), image);
-    let index =
-        "cached_windows commit compared_candidates embedded_windows files functions indexed notes skipped stale";
+    let index = "cached_windows commit compared_candidates embedded_windows files functions indexed notes skipped stale vectors windows";
     assert_eq!(keys(&answer["index"]), index);
     assert_eq!(keys(&answer["timings_ms"]), "encoder index lexical load query refresh snapshot total");
     assert_eq!(keys(&answer["files"][0]["scores"]), "context dense lexical mention terms");

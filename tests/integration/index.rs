@@ -214,6 +214,61 @@ fn status_and_cache_tell_what_there_is_and_forget_it() {
 }
 
 #[test]
+fn an_index_without_vectors_fills_itself_by_the_questions_that_are_asked() {
+    let (place, repository) = (Place::new(), repository());
+    let long: String = (0..400).map(|at| format!("value_{at} = compute(\"{at}\", {at}) + offset_{at}\n")).collect();
+    repository.write("src/values.py", long);
+    let stored = ["--vectors", "stored"];
+    let run = place.check(&[&[root(&repository)], &stored[..]].concat(), 0);
+    let build = &run["builds"][0];
+    let windows = build["windows"].as_u64().unwrap();
+    assert!(windows > 20, "{run:#}");
+    assert_eq!((&build["status"], &build["vectors"], &build["left"]), (&"partial".into(), &0.into(), &windows.into()));
+    // Each question compares what its words lead to; the next finds the vectors in the index.
+    let (mut counts, mut embedded) = (Vec::new(), 0);
+    for rerank in ["1", "1", "2", "100", "100"] {
+        let (answer, said) = place.ask(&repository.root, &["--rerank", rerank]);
+        assert_eq!(said, "");
+        assert_eq!((&answer["index"]["indexed"], &answer["index"]["cached_windows"]), (&true.into(), &0.into()));
+        counts.push(answer["index"]["vectors"].as_u64().unwrap());
+        embedded += answer["index"]["embedded_windows"].as_u64().unwrap();
+    }
+    // A file and a function; nothing new; another function; two more files, of the long one two windows, and a function.
+    assert!(counts.is_sorted() && counts[0] == 0 && counts[1] == counts[2] && counts[2] < counts[4], "{counts:?}");
+    let (answer, _) = place.ask(&repository.root, &["--rerank", "100"]);
+    assert_eq!((&answer["index"]["embedded_windows"], &answer["index"]["vectors"]), (&0.into(), &embedded.into()));
+    let status = place.json(&["status", root(&repository)]);
+    let build = &status["repositories"][0]["builds"][0];
+    assert_eq!((&build["status"], &build["vectors"]), (&"partial".into(), &embedded.into()));
+    // It ranks as the repository itself does.
+    let (without, _) = Place::new().ask(&repository.root, &[]);
+    for list in ["files", "functions"] {
+        let paths = |it: &Value| it[list].as_array().unwrap().iter().map(|it| it["path"].clone()).collect::<Vec<_>>();
+        assert_eq!(paths(&answer), paths(&without));
+    }
+    // A change does not make it embed what it was not asked for, and what is missing is said where it counts.
+    repository.write("src/writer.py", WRITER.replace("text", "line"));
+    let (answer, _) = place.ask(&repository.root, &["--rerank", "1"]);
+    assert_eq!((&answer["index"]["stale"], &answer["index"]["embedded_windows"]), (&false.into(), &0.into()));
+    let (_, said) = place.ask(&repository.root, &["--retriever", "dense"]);
+    assert!(said.contains("have no vector and were not compared") && said.contains("--vectors all"), "{said}");
+    // The rest is embedded when that is wanted, and only the rest.
+    let vectors = answer["index"]["vectors"].as_u64().unwrap();
+    let run = place.check(&[root(&repository)], windows - vectors);
+    assert_eq!(run["builds"][0]["status"], "ready");
+}
+
+#[test]
+fn dense_without_any_vector_embeds_everything() {
+    let (place, repository) = (Place::new(), repository());
+    place.check(&[root(&repository), "--vectors", "stored"], 0);
+    let (answer, said) = place.ask(&repository.root, &["--retriever", "dense"]);
+    assert_eq!((&answer["index"]["embedded_windows"], said.as_str()), (&5.into(), ""));
+    let status = place.json(&["status", root(&repository)]);
+    assert_eq!(status["repositories"][0]["builds"][0]["status"], "ready");
+}
+
+#[test]
 fn an_index_is_exported_with_its_vectors() {
     let (place, repository) = (Place::new(), repository());
     let path = |name: &str| place.scratch.path().join(name).to_str().unwrap().to_owned();

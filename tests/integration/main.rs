@@ -3,9 +3,12 @@
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test says what it expects by failing")]
 
 mod cli;
+mod embed;
 mod encoder_golden;
 mod floors;
+mod hub;
 mod index;
+mod models;
 mod repository;
 mod snapshot;
 mod snapshot_properties;

@@ -44,10 +44,11 @@ struct BuildReport<'a> {
     /// Files whose content was looked at.
     files_read: usize,
     new_candidates: usize,
-    /// Windows of new candidates: embedded in this run, known from the store, or failed.
+    /// Windows of new candidates: embedded in this run, known from the store, failed, or left without a vector.
     embedded: usize,
     cached: usize,
     failed: usize,
+    left: usize,
     skipped: usize,
     notes: usize,
     seconds: f32,
@@ -99,6 +100,7 @@ impl<'a> IndexRun<'a> {
             embedded: report.embedding.embedded,
             cached: report.embedding.cached,
             failed: report.embedding.failed,
+            left: report.embedding.left,
             skipped: report.skipped,
             notes: report.notes,
             seconds: report.time.as_secs_f32(),

@@ -1,6 +1,7 @@
 //! The JSON that commands print; its shapes are documented in the README and stable.
 
 mod indexes;
+mod models;
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -14,6 +15,7 @@ use crate::snapshot::{Note, Skipped};
 use crate::types::Candidate;
 
 pub use indexes::*;
+pub use models::*;
 
 /// Writes a value as one line of JSON.
 pub fn write_line(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
@@ -140,10 +142,14 @@ pub struct Query<'a> {
     pub mode: &'a str,
     /// The encoder that was asked; null when none was.
     pub model: Option<&'a str>,
+    /// By which rules it read the issue.
+    pub policy: Option<&'a str>,
     pub images: &'a [Image],
     /// Tokens of the issue, and how many the encoder read; null when none was asked.
     pub tokens: Option<usize>,
     pub tokens_used: Option<usize>,
+    /// Tokens that stand for pictures, which are in neither.
+    pub image_tokens: Option<usize>,
     pub truncated: bool,
 }
 
@@ -172,6 +178,9 @@ pub struct Index<'a> {
     pub skipped: usize,
     /// Reservations with which files were read.
     pub notes: usize,
+    /// Of the index, and how many of them have a vector; null where there is no index.
+    pub windows: Option<usize>,
+    pub vectors: Option<usize>,
     /// Candidates that the encoder compared with the issue; windows that were embedded for it, and that the store knew.
     pub compared_candidates: usize,
     pub embedded_windows: usize,

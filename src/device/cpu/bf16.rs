@@ -260,7 +260,7 @@ fn weigh_of(sums: &[Sums], half: usize, weights: &mut [[u32; SIDE]], factors: &m
                 let second = exp_of_negative(rows[at + SIDE] - largest[at]);
                 totals[at] += first + second;
                 // Both are finite and not negative.
-                let nearest = |value: f32| value.to_bits() + 0x7fff + (value.to_bits() >> 16 & 1);
+                let nearest = |value: f32| value.to_bits().wrapping_add(0x7fff + (value.to_bits() >> 16 & 1));
                 line[at] = nearest(first) >> 16 | nearest(second) & 0xffff_0000;
             }
         }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use half::f16;
 use rayon::prelude::*;
 
-use super::{Embedding, IngestError, Job, LEVELS, Phase};
+use super::{Embedding, IngestError, Job, LEVELS, Missing, Phase};
 use crate::encoder::{EncoderError, Window};
 use crate::index::build::Row;
 use crate::index::directory::RepositoryDirectory;
@@ -23,7 +23,7 @@ use super::survey::Base;
 /// Windows that are embedded and put into the store at once: what a crash loses. 20 thousand tokens or so, some seconds on two cores.
 pub const BATCH: usize = 128;
 /// Keys that the store is asked for at once.
-const ASKED: usize = 4096;
+pub(super) const ASKED: usize = 4096;
 
 /// Makes the vectors of a part.
 pub(super) struct Embedder<'a> {
@@ -83,7 +83,8 @@ impl<'a> Embedder<'a> {
         Ok(())
     }
 
-    /// Takes the windows of a file from the part that it is in, if all have vectors of the model there.
+    /// Takes the windows of a file from the part that it is in, if they are of the model; and have all vectors there, unless missing ones
+    /// are to be left.
     fn reuse(
         &mut self,
         first: u32,
@@ -102,9 +103,13 @@ impl<'a> Embedder<'a> {
         let mut found = [Vec::new(), Vec::new()];
         for level in LEVELS {
             for (window, row) in vectors.windows_of(level, of_file.clone())? {
-                let Some(row) = row else { return Ok(false) };
+                let origin = match row {
+                    Some(row) => Origin::Row(Arc::clone(&vectors), row),
+                    None if self.job.missing == Missing::Leave => Origin::Store,
+                    None => return Ok(false),
+                };
                 let window = WindowRecord { candidate: window.candidate - start + first, ..window };
-                found[level as usize].push(Planned { window, origin: Origin::Row(Arc::clone(&vectors), row) });
+                found[level as usize].push(Planned { window, origin });
             }
         }
         self.levels.iter_mut().zip(found).for_each(|(level, found)| level.extend(found));
@@ -168,6 +173,9 @@ impl<'a> Embedder<'a> {
     /// Embeds what is missing, batch by batch into the store. A window that the encoder fails on costs itself.
     pub fn embed(&mut self) -> Result<Embedding, IngestError> {
         let missing = std::mem::take(&mut self.missing);
+        if self.job.missing == Missing::Leave {
+            return Ok(Embedding { cached: self.cached, left: missing.len(), ..Embedding::default() });
+        }
         let mut run = EmbeddingRun {
             embedder: self,
             total: missing.len(),

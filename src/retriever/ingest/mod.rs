@@ -4,6 +4,7 @@
 //! then the one before it does. Knows nothing of flags and output.
 
 mod embed;
+mod refill;
 mod survey;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,14 +16,14 @@ use crate::encoder::{Encoder, EncoderError};
 use crate::fsio::{self, FileError};
 use crate::index::build::{Build, Counts, Manifest, Named, Part, Remark, Row, Rules, Target};
 use crate::index::directory::{IndexError, Lock, RepositoryDirectory, SourceRecord};
-use crate::index::embeddings::{self, EmbeddingsError, LevelWriter};
+use crate::index::embeddings::{self, EmbeddingsError, LevelWriter, SegmentVectors};
 use crate::index::segment::{self, File, FileContent, SegmentError};
 use crate::index::store::{EmbeddingStore, ModelKey, StoreError};
 use crate::snapshot::{self, Inventory, SkipReason, SnapshotError};
 use crate::types::{Level, Stamp, TextError};
 
-use embed::Embedder;
 pub use embed::halves;
+use embed::{ASKED, Embedder};
 use survey::{Base, Surveyed};
 
 pub use survey::{Changes, rules, target};
@@ -38,7 +39,17 @@ pub struct Job<'a> {
     pub options: &'a snapshot::Options,
     pub encoder: &'a dyn Encoder,
     pub store: &'a dyn EmbeddingStore,
+    pub missing: Missing,
     pub observer: &'a dyn Observer,
+}
+
+/// What becomes of windows whose vectors neither the index nor the store has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Missing {
+    /// They are embedded.
+    Embed,
+    /// They stay without a vector until the store has it: the index is partial, and fills itself by what questions embed.
+    Leave,
 }
 
 /// Hears how far the work is, from any thread, and may end it.
@@ -90,6 +101,8 @@ pub struct Embedding {
     pub cached: usize,
     /// The encoder failed on them.
     pub failed: usize,
+    /// Left without a vector, as [`Missing::Leave`] says.
+    pub left: usize,
 }
 
 /// Why there is no new build. The one before it, if any, is as it was.
@@ -160,7 +173,8 @@ fn run(job: &Job, directory: &RepositoryDirectory, lock: &Lock) -> Result<Report
     let mut run = Run::new(job, directory, base, model);
     run.check_stop()?;
     check_read(&surveyed, &inventory)?;
-    let is_whole = run.has_all_vectors(&surveyed);
+    let is_refilled = job.missing == Missing::Leave && run.refill(live_parts(&surveyed).into_iter())?;
+    let is_whole = live_parts(&surveyed).into_iter().all(|it| run.is_settled(it)) && !is_refilled;
     let is_new = before.is_none() || !surveyed.changes.is_empty() || !is_whole;
     let (changes, read) = (surveyed.changes.clone(), surveyed.read);
     let build = match before.filter(|it| is_whole && run.is_served(it, &surveyed, &inventory)) {
@@ -366,7 +380,7 @@ impl<'a> Run<'a> {
         let mut is_kept = |(part, live): (&u32, &usize)| {
             let is_worn =
                 2 * live < self.base.segments[*part as usize].files.len() || (is_many && Some(*part) != largest);
-            (!is_worn && self.is_complete(*part as usize)).then_some(*part)
+            (!is_worn && self.is_settled(*part as usize)).then_some(*part)
         };
         let kept: BTreeSet<u32> = live.iter().filter_map(&mut is_kept).collect();
         let (moved, rows) =
@@ -375,33 +389,36 @@ impl<'a> Run<'a> {
         moved
     }
 
-    fn has_all_vectors(&mut self, surveyed: &Surveyed) -> bool {
-        let parts: BTreeSet<u32> = surveyed.rows.iter().map(|it| it.1.part).collect();
-        parts.into_iter().all(|it| self.is_complete(it as usize))
+    /// Whether a part can stay as it is: every candidate has all its vectors, or those that are missing are to be left.
+    fn is_settled(&mut self, part: usize) -> bool {
+        let leave = self.job.missing == Missing::Leave;
+        self.usable(part).is_some_and(|it| leave || it.is_complete())
     }
 
-    /// Whether every candidate of a part has all its vectors, and they are as they were written.
-    fn is_complete(&mut self, part: usize) -> bool {
+    /// The vectors of a part, if they are of the model and as they were written.
+    fn usable(&mut self, part: usize) -> Option<Arc<SegmentVectors>> {
         let part = &self.base.parts[part];
-        let Some(named) = &part.vectors else { return false };
         let sound = |named: &Named, format| self.directory.open(named, format).and_then(|it| it.check_all()).is_ok();
-        let is_sound =
-            sound(named, embeddings::FORMAT) && part.graphs.iter().flatten().all(|it| sound(it, GRAPH_FORMAT));
-        match self.base.opened.vectors(self.directory, part) {
-            Ok(Some(vectors)) => is_sound && vectors.model == self.model && vectors.is_complete(),
-            Ok(None) | Err(_) => false,
-        }
+        let is_sound = sound(part.vectors.as_ref()?, embeddings::FORMAT)
+            && part.graphs.iter().flatten().all(|it| sound(it, GRAPH_FORMAT));
+        let vectors = self.base.opened.vectors(self.directory, part).ok().flatten()?;
+        (is_sound && vectors.model == self.model).then_some(vectors)
     }
 
     fn write_part(&mut self, new: &[NewFile]) -> Result<Part, IngestError> {
         let files: Vec<File> = new.iter().map(|it| it.file.clone()).collect();
         let origins: Vec<Option<Row>> = new.iter().map(|it| it.origin).collect();
         let levels = self.embedded(&files, &origins)?;
+        let write = |path: &Path| Ok::<_, IngestError>(segment::write(path, &files)?);
+        let segment = self.directory.write_part("segment", segment::FORMAT, write)?;
+        self.with_vectors(segment, levels)
+    }
+
+    /// Writes the vectors of a segment.
+    fn with_vectors(&mut self, segment: Named, levels: [LevelWriter; 2]) -> Result<Part, IngestError> {
         let vectors = self.directory.write_part("vectors", embeddings::FORMAT, |path| {
             Ok::<_, IngestError>(embeddings::write(path, &self.model, levels)?)
         })?;
-        let write = |path: &Path| Ok::<_, IngestError>(segment::write(path, &files)?);
-        let segment = self.directory.write_part("segment", segment::FORMAT, write)?;
         let mut part = Part { segment, vectors: Some(vectors), graphs: [None, None] };
         for level in LEVELS {
             part.graphs[level as usize] = self.write_graph(&part, level)?;
@@ -419,15 +436,15 @@ impl<'a> Run<'a> {
             let start = Instant::now();
             let embedded = embedder.embed();
             self.embedding_time += start.elapsed();
-            let Embedding { embedded, cached, failed } = embedded?;
+            let Embedding { embedded, cached, failed, left } = embedded?;
             self.embedding.embedded += embedded;
             if attempt == 1 {
-                self.embedding.cached = cached;
+                self.embedding.cached += cached;
             }
-            self.embedding.failed = failed;
+            (self.embedding.failed, self.embedding.left) = (failed, left);
             let levels = embedder.levels()?;
             let missing: usize = levels.iter().map(LevelWriter::missing).sum();
-            if missing == 0 || failed > 0 || attempt == ATTEMPTS {
+            if missing == 0 || failed + left > 0 || attempt == ATTEMPTS {
                 return Ok(levels);
             }
         }
@@ -477,6 +494,11 @@ impl<'a> Run<'a> {
             remarks(inventory, build.rows.iter().filter_map(|it| view::file_of(&segments, it)));
         Ok(())
     }
+}
+
+/// The parts that files of a survey are in.
+fn live_parts(surveyed: &Surveyed) -> BTreeSet<usize> {
+    surveyed.rows.iter().map(|it| it.1.part as usize).collect()
 }
 
 /// A file that is to be in a new segment.

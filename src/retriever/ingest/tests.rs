@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use super::*;
 use crate::encoder::{ModelInfo, Progress, QueryEmbedding, Window};
 use crate::index::directory::DataDirectory;
-use crate::index::store::MemoryStore;
+use crate::index::store::{Key, MemoryStore};
 use crate::index::view::How;
 use crate::types::IssueReport;
 
@@ -118,13 +118,14 @@ struct Scene {
     data: DataDirectory,
     store: MemoryStore,
     encoder: Stand,
+    missing: Missing,
 }
 
 impl Scene {
     fn new() -> Self {
         let scratch = tempfile::tempdir().expect("a folder");
         let data = DataDirectory::new(scratch.path().join("data"));
-        Scene { data, store: MemoryStore::default(), encoder: Stand::new(), scratch }
+        Scene { data, store: MemoryStore::default(), encoder: Stand::new(), missing: Missing::Embed, scratch }
     }
 
     fn root(&self, name: &str) -> PathBuf {
@@ -152,6 +153,7 @@ impl Scene {
             options: &options,
             encoder: &self.encoder,
             store: &self.store,
+            missing: self.missing,
             observer: &self.encoder,
         };
         ingest(&job, &directory, &lock)
@@ -315,6 +317,58 @@ proptest::proptest! {
     }
 }
 
+/// Indexes without embedding, and checks how many windows have a vector then.
+#[track_caller]
+fn check_left(scene: &Scene, vectors: usize, windows: usize) -> Report {
+    let report = scene.index("one").expect("it is indexed");
+    assert_eq!((scene.encoder.count(), report.embedding.embedded), (0, 0), "{report:?}");
+    assert_eq!((report.counts.vectors, report.counts.windows), (vectors, windows), "{report:?}");
+    let indexed = scene.open("one").expect("there is an index");
+    assert_eq!((indexed.view.build.manifest.counts, indexed.changes), (report.counts, Changes::default()));
+    report
+}
+
+/// Puts vectors of some texts into the store, as a question does.
+fn put(scene: &Scene, texts: &[&str]) {
+    let windows: Vec<Vec<u32>> = texts.iter().map(|it| it.chars().map(u32::from).collect()).collect();
+    let vectors: Vec<_> = texts.iter().map(|it| halves(&vector(it))).collect();
+    let items: Vec<_> =
+        windows.iter().zip(&vectors).map(|(it, vector)| (Key::of_tokens(it), vector.as_slice())).collect();
+    scene.store.put(&model_key(&scene.encoder), &items).expect("in memory");
+}
+
+#[test]
+fn an_index_that_is_made_without_vectors_takes_them_from_the_store_over_time() {
+    let mut scene = Scene::new();
+    scene.missing = Missing::Leave;
+    scene.write("one", &[("a.py", A), ("c.py", C)]);
+    let first = check_left(&scene, 0, OF_A + 1);
+    assert_eq!((first.embedding.left, first.is_new), (OF_A + 1, true));
+    assert!(!check_left(&scene, 0, OF_A + 1).is_new);
+    put(&scene, &["File: c.py x = 1\n", "Function: a.py:b def b():\n"]);
+    let second = check_left(&scene, 2, OF_A + 1);
+    assert_eq!((second.embedding.cached, second.is_new, second.read), (2, true, 0));
+    let vectors = scene.open("one").expect("there").view.vectors.expect("of a model");
+    // a.py, a, b, c.py; of b one window of two is known.
+    assert_eq!(vectors.known_windows(Level::Function, 1).expect("sound"), Some(vec![]));
+    let known = vectors.known_windows(Level::Function, 2).expect("sound").expect("not all");
+    assert!(known.len() == 1 && known[0] == (0..9), "{known:?}");
+    assert_eq!(vectors.known_windows(Level::File, 3).expect("sound"), None);
+    // What the index has it keeps, whatever becomes of the store and of other files.
+    scene.store = MemoryStore::default();
+    scene.write("one", &[("d.py", C)]);
+    check_left(&scene, 2, OF_A + 2);
+    for at in 0..MOST_PARTS {
+        scene.write("one", &[(&format!("e{at}.py"), C)]);
+        check_left(&scene, 2, OF_A + 3 + at);
+    }
+    // And what is missing is embedded when that is wanted; c.py has all it needs.
+    scene.missing = Missing::Embed;
+    scene.check("one", OF_A + 1 + MOST_PARTS);
+    scene.missing = Missing::Leave;
+    assert!(!check_left(&scene, OF_A + 2 + MOST_PARTS, OF_A + 2 + MOST_PARTS).is_new);
+}
+
 #[test]
 fn vectors_of_another_model_are_made_anew() {
     let mut scene = Scene::new();
@@ -408,7 +462,9 @@ fn vectors_that_are_removed_from_the_store_meanwhile_are_not_missed() {
     let directory = scene.data.repository(&root);
     let (lock, options) = (directory.lock().expect("free"), snapshot::Options::default());
     let encoder = &scene.encoder;
-    let job = Job { root: &root, revision: None, options: &options, encoder, store: &store, observer: encoder };
+    let missing = Missing::Embed;
+    let job =
+        Job { root: &root, revision: None, options: &options, encoder, store: &store, missing, observer: encoder };
     let report = ingest(&job, &directory, &lock).expect("it is indexed");
     assert!(report.counts.is_complete(), "{report:?}");
     drop(lock);

@@ -1,0 +1,128 @@
+//! Which model a command runs with, and how: the one in the program, a folder, or one of the hub.
+
+use std::path::PathBuf;
+
+use super::progress::Transfer;
+use super::{Failure, one_of, terminal};
+use crate::config::{Dtype, ModelSettings, Settings};
+use crate::device::Compute;
+use crate::encoder::hub::{Hub, HubModel, ModelName, Pulled};
+use crate::encoder::{self, Encoder, EncoderError, Options};
+use crate::types::Policy;
+
+/// The flags that are settings of the model.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct Flags {
+    /// The model: a folder with its files, or one of the hub as owner/name or owner/name@revision, which is downloaded once [default:
+    /// all-MiniLM-L6-v2, which is in the program].
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
+    /// What the model computes in: f32 is exact, q8 has 8-bit weights and is several times as fast [default: auto, as suits the model].
+    #[arg(long, value_parser = one_of(Dtype::ALL, Dtype::name))]
+    dtype: Option<Dtype>,
+    /// How texts and pictures are read: as they are meant, or bit for bit as the model's authors do [default: default].
+    #[arg(long, value_parser = one_of(Policy::ALL, Policy::name))]
+    policy: Option<Policy>,
+}
+
+impl Flags {
+    /// The first flag that was given, for a command that has no use for a model.
+    pub fn given(&self) -> Option<&'static str> {
+        let given =
+            [("--model", self.model.is_some()), ("--dtype", self.dtype.is_some()), ("--policy", self.policy.is_some())];
+        given.into_iter().find(|it| it.1).map(|it| it.0)
+    }
+
+    /// Puts the flags into the settings.
+    pub fn apply(&self, settings: &mut Settings) {
+        let model = &mut settings.model;
+        model.id = self.model.clone().unwrap_or_else(|| std::mem::take(&mut model.id));
+        model.dtype = self.dtype.unwrap_or(model.dtype);
+        model.policy = self.policy.unwrap_or(model.policy);
+    }
+}
+
+/// Where a model's files are.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// `None` for the model in the program.
+    pub folder: Option<PathBuf>,
+    /// The name that it was published by, where that is known.
+    pub id: Option<String>,
+}
+
+/// A name that a user gave.
+///
+/// # Errors
+/// When it can be none.
+pub fn named(name: &str, settings: &Settings) -> Result<ModelName, Failure> {
+    ModelName::parse(name, settings.home.as_deref()).map_err(Failure::usage)
+}
+
+/// Where the model of the settings is. One of the hub that is not in the cache is downloaded.
+///
+/// # Errors
+/// When it can't be had.
+pub fn place(settings: &Settings) -> Result<Place, Failure> {
+    match named(&settings.model.id, settings)? {
+        ModelName::Bundled => Ok(Place { folder: None, id: None }),
+        ModelName::Folder(folder) => Ok(Place { folder: Some(folder), id: None }),
+        ModelName::Hub(model) => {
+            let folder = cached_or_pulled(&model, settings)?.folder;
+            Ok(Place { folder: Some(folder), id: Some(model.id) })
+        }
+    }
+}
+
+fn cached_or_pulled(model: &HubModel, settings: &Settings) -> Result<Pulled, Failure> {
+    let hub = Hub::new(&settings.hub);
+    if let Some(cached) = hub.cached(model) {
+        return Ok(cached);
+    }
+    if !settings.hub.is_offline {
+        terminal::remark(&format!("{model} is not in the cache, so it is downloaded, once"));
+    }
+    let pulled = pull(&hub, model)?;
+    terminal::remark(&told(model, &pulled));
+    Ok(pulled)
+}
+
+/// Loads a model as the settings say.
+///
+/// # Errors
+/// Those of [`encoder::load`].
+pub fn load(place: &Place, settings: &Settings) -> Result<Box<dyn Encoder>, EncoderError> {
+    let ModelSettings { dtype, policy, dimensions, window, .. } = settings.model;
+    let some = |number: usize| (number > 0).then_some(number);
+    let options = Options {
+        id: place.id.clone(),
+        policy,
+        compute: match dtype {
+            Dtype::F32 => Compute::F32,
+            Dtype::Auto | Dtype::Q8 => Compute::Q8,
+        },
+        dimensions: some(dimensions),
+        window: some(window),
+        images: settings.images.clone(),
+        ..Options::default()
+    };
+    match &place.folder {
+        None => Ok(Box::new(encoder::bundled_with(&options)?)),
+        Some(folder) => encoder::load(folder, &options),
+    }
+}
+
+/// Downloads a model, with progress on a terminal.
+///
+/// # Errors
+/// Those of [`Hub::pull`].
+pub fn pull(hub: &Hub, model: &HubModel) -> Result<Pulled, Failure> {
+    let bar = Transfer::new();
+    Ok(hub.pull(model, &|file, done, total| bar.at(file, done, total))?)
+}
+
+/// What is said of a model that is here.
+pub fn told(model: &HubModel, pulled: &Pulled) -> String {
+    let (commit, folder) = (&pulled.commit, pulled.folder.display());
+    format!("{}@{commit}, {}, in {folder}", model.id, terminal::bytes(pulled.bytes()))
+}
