@@ -164,6 +164,33 @@ fn an_output_layer_is_ignored() {
     load(folder(&[("model.safetensors", &file)]).path(), &Options::default()).expect("it is not asked for");
 }
 
+/// A small model with some bytes of its configuration, its table of contents and its values changed.
+fn damaged(changes: &[(usize, u8)]) -> (Vec<u8>, Vec<u8>) {
+    let folder = model().with_file_name("narrow");
+    let read = |name: &str| std::fs::read(folder.join(name)).expect("the repository holds the model");
+    let (mut config, mut weights) = (read("config.json"), read("model.safetensors"));
+    // Half of the damage is in the configuration or the contents, where it means most.
+    let front = config.len() + 8 + u64::from_le_bytes(*weights.first_chunk().expect("a length")) as usize;
+    for &(at, byte) in changes {
+        let at = if at % 2 == 0 { at / 2 % front } else { at / 2 % (config.len() + weights.len()) };
+        let length = config.len();
+        *config.get_mut(at).unwrap_or_else(|| &mut weights[at - length]) = byte;
+    }
+    (config, weights)
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn no_damage_panics(changes in proptest::collection::vec((0usize..1 << 22, proptest::num::u8::ANY), 1..4)) {
+        let (config, weights) = damaged(&changes);
+        if let Err(error) = crate::encoder::qwen3_vl::check_files(&config, &weights) {
+            proptest::prop_assert_eq!(error.to_string().lines().count(), 1, "{}", error);
+        }
+    }
+}
+
 #[test]
 fn files_that_are_not_text_are_checked_without_a_folder() {
     use crate::encoder::qwen3_vl::check_files;
