@@ -238,8 +238,8 @@ impl Block {
         let key = ops::rope(&qkv.narrow(1, heads, heads)?, &pass.cos, &pass.sin)?;
         let value = qkv.narrow(1, 2 * heads, heads)?;
         let scale = 1.0 / (head as f32).sqrt();
-        let all =
-            Attention { sequences: from_ref(&(0..rows)), prefix: None, causal: false, scale, compute: pass.compute };
+        let own = 0..rows;
+        let all = Attention { sequences: from_ref(&own), prefix: None, causal: false, scale, compute: pass.compute };
         ops::attention(&query, &key, &value, &all)
     }
 }
