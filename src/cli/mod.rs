@@ -55,8 +55,6 @@ enum Command {
     Pull(pull::Arguments),
     Embed(embed::Arguments),
     Doctor(doctor::Arguments),
-    /// Hidden until `encoder::quantize` writes a file.
-    #[command(hide = true)]
     Quantize(quantize::Arguments),
 }
 

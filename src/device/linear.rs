@@ -5,7 +5,9 @@ use std::ops::Range;
 use candle_core::{Device, Result, Storage, Tensor, bail};
 use rayon::prelude::*;
 
-use super::cpu::{Level, f32, q8, rows::Rows};
+use super::cpu::rows::Rows;
+use super::cpu::share::{Line, bytes, bytes_mut};
+use super::cpu::{Level, f32, q8};
 use super::tensors::Stored;
 
 /// What matrix products are computed in.
@@ -35,6 +37,8 @@ pub struct Linear {
     bias: Option<Vec<f32>>,
     inner: usize,
     outputs: usize,
+    /// Of the inputs, where the weights are quantised.
+    twice: q8::Twice,
 }
 
 enum Weights {
@@ -45,14 +49,14 @@ enum Weights {
 
 /// Tiles of quantised weights: made here, or as they lie in a file.
 enum Tiles {
-    Made(Vec<u8>),
+    Made(Vec<Line>),
     Stored(Stored),
 }
 
 impl AsRef<[u8]> for Tiles {
     fn as_ref(&self) -> &[u8] {
         match self {
-            Tiles::Made(bytes) => bytes,
+            Tiles::Made(lines) => bytes(lines),
             Tiles::Stored(stored) => stored.bytes(),
         }
     }
@@ -60,8 +64,8 @@ impl AsRef<[u8]> for Tiles {
 
 /// A quantised matrix (out, in): what a file of such holds for it.
 pub struct Quantised {
-    /// [`q8::packed_size`] bytes.
-    pub tiles: Vec<u8>,
+    /// [`q8::packed_size`] bytes, on the boundary of a cache line: a row of a tile is then in one.
+    pub tiles: Vec<Line>,
     /// Of each output.
     pub scales: Vec<f32>,
     /// Of each output's steps.
@@ -77,18 +81,18 @@ impl Quantised {
         let [outputs, inner] = matrix.shape() else { bail!("{:?} is not a matrix", matrix.shape()) };
         let (outputs, inner) = (*outputs, *inner);
         let mut it = Quantised {
-            tiles: vec![0; q8::packed_size(outputs, inner)],
+            tiles: vec![Line::ZERO; q8::packed_size(outputs, inner) / size_of::<Line>()],
             scales: vec![0.0; outputs],
             sums: vec![0; outputs],
         };
-        let panel = q8::packed_size(q8::OUTPUTS, inner);
+        let panel = q8::packed_size(q8::OUTPUTS, inner) / size_of::<Line>();
         let groups = it.tiles.par_chunks_mut(panel).zip(it.scales.par_chunks_mut(q8::OUTPUTS));
         groups.zip(it.sums.par_chunks_mut(q8::OUTPUTS)).enumerate().try_for_each_init(
             || vec![0.0; q8::OUTPUTS * inner],
             |room, (at, ((tiles, scales), sums))| {
                 let values = &mut room[..scales.len() * inner];
                 matrix.copy_rows_to(at * q8::OUTPUTS, inner, values);
-                match q8::pack(values, inner, tiles, scales, sums) {
+                match q8::pack(values, inner, bytes_mut(tiles), scales, sums) {
                     Some(()) => Ok(()),
                     None => bail!("values that are not finite"),
                 }
@@ -127,7 +131,7 @@ impl Linear {
             Compute::F32 => Weights::Stored(parts.to_vec()),
             Compute::Q8 => Weights::Quantised(parts.iter().map(|part| quantised(part, inner)).collect::<Result<_>>()?),
         };
-        Linear { weights, bias, inner, outputs }.checked()
+        Linear { weights, bias, inner, outputs, twice: q8::Twice::Outliers }.checked()
     }
 
     /// The same of matrices that are quantised already.
@@ -145,7 +149,13 @@ impl Linear {
             weights(Tiles::Stored(tiles), scales, &sums, inner)
         };
         let weights = Weights::Quantised(parts.into_iter().map(part).collect::<Result<_>>()?);
-        Linear { weights, bias, inner, outputs }.checked()
+        Linear { weights, bias, inner, outputs, twice: q8::Twice::Outliers }.checked()
+    }
+
+    /// Where the weights are quantised: all inputs are quantised twice, which halves the error and doubles the products.
+    #[must_use]
+    pub fn with_fine_inputs(self) -> Self {
+        Linear { twice: q8::Twice::All, ..self }
     }
 
     fn checked(self) -> Result<Self> {
@@ -187,7 +197,9 @@ impl Linear {
             Weights::Stored(parts) => {
                 f32::product(inputs, &|range, to| copy_rows(parts, self.inner, range, to), bias, out, level);
             }
-            Weights::Quantised(parts) => q8::product(&q8::Inputs::new(inputs, level), parts, bias, out, level),
+            Weights::Quantised(parts) => {
+                q8::product(&q8::Inputs::new(inputs, self.twice, level), parts, bias, out, level)
+            }
         }
     }
 }

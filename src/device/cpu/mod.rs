@@ -44,6 +44,9 @@ pub mod q8;
 pub mod rows;
 pub mod share;
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::OnceLock;
 
 /// Instructions that the kernels know how to use; each includes those before it.

@@ -130,7 +130,7 @@ impl<B: AsRef<[u8]>> Weights<B> {
 /// Inputs, quantised.
 pub struct Inputs {
     tiles: Vec<Line>,
-    /// Value of a step, by row; those of outliers' remainders at the end.
+    /// Value of a step, by row; those of the remainders behind them, from the next tile on.
     scales: Vec<f32>,
     /// The row that each remainder belongs to.
     remainders: Vec<usize>,
@@ -138,56 +138,61 @@ pub struct Inputs {
     inner: usize,
 }
 
+/// Which rows are quantised twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Twice {
+    /// Those with outliers.
+    Outliers,
+    /// All, for sums that must be better than 8 bits.
+    All,
+}
+
 impl Inputs {
     /// Quantises rows.
-    pub fn new(rows: Rows, level: Level) -> Self {
+    pub fn new(rows: Rows, twice: Twice, level: Level) -> Self {
         let inner = rows.width().next_multiple_of(INNER);
-        let lines_a_tile = ROWS;
-        let panel_lines = inner / INNER * lines_a_tile;
-        let mut scales = vec![0.0; rows.count()];
-        let mut tiles = vec![Line::ZERO; rows.count().div_ceil(ROWS) * panel_lines];
+        let (count, group_lines) = (rows.count(), inner / INNER * ROWS);
+        let mut scales = vec![0.0; count];
+        let mut tiles = vec![Line::ZERO; count.div_ceil(ROWS) * group_lines];
         let group = |(at, (lines, scales)): (usize, (&mut [Line], &mut [f32]))| {
-            let mut outliers = Vec::new();
+            let mut remainders = Vec::new();
             for (row, scale) in scales.iter_mut().enumerate() {
                 let values = rows.row(at * ROWS + row);
                 let extent = extent(level, values);
                 *scale = extent.largest / 127.0;
                 quantise(level, values, *scale, lines, row);
-                if extent.has_outlier() {
-                    outliers.push(at * ROWS + row);
+                if twice == Twice::All || extent.has_outlier() {
+                    remainders.push(at * ROWS + row);
                 }
             }
-            outliers
+            remainders
         };
-        let remainders: Vec<usize> = tiles
-            .par_chunks_mut(panel_lines)
-            .zip(scales.par_chunks_mut(ROWS))
-            .enumerate()
-            .flat_map_iter(group)
-            .collect();
-        let mut inputs = Inputs { tiles, scales, remainders, rows: rows.count(), inner };
+        let groups = tiles.par_chunks_mut(group_lines).zip(scales.par_chunks_mut(ROWS));
+        let remainders: Vec<usize> = groups.enumerate().flat_map_iter(group).collect();
+        let mut inputs = Inputs { tiles, scales, remainders, rows: count, inner };
+        // They begin with a tile, so that those of each can be written by a thread.
+        let first = count.next_multiple_of(ROWS);
         if !inputs.remainders.is_empty() {
-            inputs.add_remainders(rows, level);
+            inputs.scales.resize(first + inputs.remainders.len(), 0.0);
+            inputs.tiles.resize(inputs.scales.len().div_ceil(ROWS) * group_lines, Line::ZERO);
+            inputs.quantise_remainders(rows, level);
         }
         inputs
     }
 
-    fn add_remainders(&mut self, rows: Rows, level: Level) {
-        let all = self.rows + self.remainders.len();
-        self.tiles.resize(all.div_ceil(ROWS) * self.inner / INNER * ROWS, Line::ZERO);
-        let mut lost = vec![0.0; rows.width()];
-        for (at, &row) in self.remainders.iter().enumerate() {
-            let (at, step) = (self.rows + at, self.scales[row]);
-            for (lost, value) in lost.iter_mut().zip(rows.row(row)) {
-                // As `quantise` rounds it.
-                *lost = value - (value * factor(step) + ROUND - ROUND) * step;
+    fn quantise_remainders(&mut self, rows: Rows, level: Level) {
+        let (first, group_lines) = (self.rows.next_multiple_of(ROWS), self.inner / INNER * ROWS);
+        let (steps, scales) = self.scales.split_at_mut(first);
+        let lines = &mut self.tiles[first / ROWS * group_lines..];
+        let group = |lost: &mut Vec<f32>, ((lines, scales), of): ((&mut [Line], &mut [f32]), &[usize])| {
+            for (at, (&row, scale)) in of.iter().zip(scales).enumerate() {
+                remainder(level, rows.row(row), steps[row], lost);
+                *scale = extent(level, lost).largest / 127.0;
+                quantise(level, lost, *scale, lines, at);
             }
-            let scale = extent(level, &lost).largest / 127.0;
-            let panel_lines = self.inner / INNER * ROWS;
-            let lines = &mut self.tiles[at / ROWS * panel_lines..][..panel_lines];
-            quantise(level, &lost, scale, lines, at % ROWS);
-            self.scales.push(scale);
-        }
+        };
+        let groups = lines.par_chunks_mut(group_lines).zip(scales.par_chunks_mut(ROWS));
+        groups.zip(self.remainders.par_chunks(ROWS)).for_each_init(|| vec![0.0; rows.width()], group);
     }
 
     fn panel(&self, at: usize) -> &[u8] {
@@ -201,9 +206,13 @@ impl Inputs {
         self.scales.len()
     }
 
-    /// Where the products of a row go, and whether they are added to what is there.
-    fn destination(&self, row: usize) -> (usize, bool) {
-        if row < self.rows { (row, false) } else { (self.remainders[row - self.rows], true) }
+    /// Where the products of a row go, and whether they are added to what is there; nowhere, between the rows and the remainders.
+    fn destination(&self, row: usize) -> Option<(usize, bool)> {
+        if row < self.rows {
+            return Some((row, false));
+        }
+        let remainder = row.checked_sub(self.rows.next_multiple_of(ROWS))?;
+        Some((*self.remainders.get(remainder)?, true))
     }
 }
 
@@ -244,6 +253,17 @@ fn extent_of(row: &[f32]) -> Extent {
         largest: largest.iter().fold(rest_largest, |a, &b| a.max(b)),
         sum: sums.iter().sum::<f32>() + rest.iter().map(|it| it.abs()).sum::<f32>(),
         count: row.len(),
+    }
+}
+
+by_level!(fn remainder(row: &[f32], scale: f32, lost: &mut [f32]) = remainder_of);
+
+/// What the steps of a row leave out, as [`quantise`] rounds them.
+#[inline(always)]
+fn remainder_of(row: &[f32], scale: f32, lost: &mut [f32]) {
+    let factor = factor(scale);
+    for (lost, value) in lost.iter_mut().zip(row) {
+        *lost = value - (value * factor + ROUND - ROUND) * scale;
     }
 }
 
@@ -379,7 +399,7 @@ impl<B: AsRef<[u8]>> Job<'_, B> {
         let offsets = &self.weights.offsets[first..];
         let bias = |at: usize| self.bias.map_or(0.0, |bias| bias[first + at]);
         for (row, sums) in self.rows(place).zip(sums.as_chunks::<OUTPUTS>().0) {
-            let (to, is_remainder) = self.inputs.destination(row);
+            let Some((to, is_remainder)) = self.inputs.destination(row) else { continue };
             // SAFETY: a panel's columns are of one thread only, and this is its only slice of them.
             let out = unsafe { self.out.run(to, self.column + first, width) };
             for (at, out) in out.iter_mut().enumerate() {
@@ -466,7 +486,7 @@ mod x86 {
         let (scales, offsets, bias) =
             unsafe { (load(scales), _mm512_loadu_si512(offsets.as_ptr().cast()), load(bias)) };
         for (row, sums) in job.rows(place).zip(sums.as_chunks::<OUTPUTS>().0) {
-            let (to, is_remainder) = job.inputs.destination(row);
+            let Some((to, is_remainder)) = job.inputs.destination(row) else { continue };
             // SAFETY: a panel's columns are of one thread only, and this is its only slice of them.
             let out = unsafe { job.out.run(to, job.column + first, OUTPUTS) };
             // SAFETY: sixteen integers.

@@ -17,6 +17,12 @@ pub fn bytes(lines: &[Line]) -> &[u8] {
     unsafe { std::slice::from_raw_parts(lines.as_ptr().cast(), size_of_val(lines)) }
 }
 
+/// Lines as bytes to write.
+pub fn bytes_mut(lines: &mut [Line]) -> &mut [u8] {
+    // SAFETY: as above.
+    unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), size_of_val(lines)) }
+}
+
 /// Lines as f32.
 pub fn floats(lines: &mut [Line]) -> &mut [f32] {
     // SAFETY: a line is 16 f32 without gaps, aligned for them, and any bits are valid.

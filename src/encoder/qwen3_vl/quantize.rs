@@ -11,6 +11,7 @@ use safetensors::tensor::TensorInfo;
 use super::config::Config;
 use super::weights::{FORMAT, FORMAT_NOTE, Files, SCALES, SUMS, TILES};
 use crate::device::cpu::q8;
+use crate::device::cpu::share::{Line, bytes};
 use crate::device::linear::Quantised;
 use crate::device::tensors::{Dtype, Stored};
 use crate::encoder::{EncoderError, Progress};
@@ -47,17 +48,27 @@ pub fn quantize(folder: &Path, out: &Path, progress: &Progress) -> Result<(), En
     let tensors: Vec<_> = all.into_iter().filter(|(name, _)| !name.starts_with(OUTPUT_LAYER)).collect();
     let file = out.join("model.safetensors");
     let mut bad = None;
+    let (matrices, others): (Vec<_>, Vec<_>) = tensors.iter().partition(|(name, stored)| is_matrix(name, stored));
     let written = fsio::write_atomically(&file, |out| {
-        out.write_all(&header(&tensors)?)?;
-        for (at, (name, stored)) in tensors.iter().enumerate() {
-            if !is_matrix(name, stored) {
-                out.write_all(stored.bytes())?;
-            } else if let Err(error) = Quantised::of(stored).map(|it| write(&it, out)) {
-                bad = Some((*name, error.to_string()));
-                return Err(io::ErrorKind::InvalidData.into());
+        out.write_all(&header(&matrices, &others)?)?;
+        let mut beside = Vec::new();
+        for (at, (name, stored)) in matrices.iter().enumerate() {
+            match Quantised::of(stored) {
+                Ok(Quantised { tiles, scales, sums }) => {
+                    out.write_all(bytes(&tiles))?;
+                    beside.extend(scales.iter().flat_map(|it| it.to_le_bytes()));
+                    beside.extend(sums.iter().flat_map(|it| it.to_le_bytes()));
+                }
+                Err(error) => {
+                    bad = Some((*name, error.to_string()));
+                    return Err(io::ErrorKind::InvalidData.into());
+                }
             }
             progress(at + 1, tensors.len());
         }
+        out.write_all(&beside)?;
+        others.iter().try_for_each(|(_, stored)| out.write_all(stored.bytes()))?;
+        progress(tensors.len(), tensors.len());
         Ok(())
     });
     match (written, bad) {
@@ -70,40 +81,37 @@ pub fn quantize(folder: &Path, out: &Path, progress: &Progress) -> Result<(), En
     }
 }
 
-fn write(it: &Quantised, out: &mut impl Write) -> io::Result<()> {
-    out.write_all(&it.tiles)?;
-    it.scales.iter().try_for_each(|it| out.write_all(&it.to_le_bytes()))?;
-    it.sums.iter().try_for_each(|it| out.write_all(&it.to_le_bytes()))
-}
-
 fn is_matrix(name: &str, stored: &Stored) -> bool {
     stored.shape().len() == 2 && MATRICES.iter().any(|end| name.ends_with(end))
 }
 
-/// Length and table of contents, in the order in which the tensors are written.
-fn header(tensors: &[(&str, &Stored)]) -> io::Result<Vec<u8>> {
+/// Length and table of contents, in the order in which the tensors are written: the tiles of all matrices first, which so begin where
+/// lines of the cache do, their scales and sums, then the others.
+fn header(matrices: &[(&str, &Stored)], others: &[(&str, &Stored)]) -> io::Result<Vec<u8>> {
     let mut contents = serde_json::Map::new();
     contents.insert("__metadata__".to_owned(), serde_json::json!({ FORMAT_NOTE: FORMAT }));
     let mut next = 0;
-    let mut add = |name: String, dtype: Dtype, shape: Vec<usize>, bytes: usize| {
-        let info = TensorInfo { dtype, shape, data_offsets: (next, next + bytes) };
+    let mut add = |name: String, dtype: Dtype, shape: &[usize], bytes: usize| {
+        let info = TensorInfo { dtype, shape: shape.to_vec(), data_offsets: (next, next + bytes) };
         next += bytes;
         serde_json::to_value(info).map(|info| drop(contents.insert(name, info)))
     };
-    for (name, stored) in tensors {
-        match stored.shape() {
-            &[outputs, inner] if is_matrix(name, stored) => {
-                let tiles = q8::packed_size(outputs, inner);
-                add(format!("{name}{TILES}"), Dtype::U8, vec![tiles], tiles)?;
-                add(format!("{name}{SCALES}"), Dtype::F32, vec![outputs], 4 * outputs)?;
-                add(format!("{name}{SUMS}"), Dtype::I32, vec![outputs], 4 * outputs)?;
-            }
-            shape => add((*name).to_owned(), stored.kind(), shape.to_vec(), stored.bytes().len())?,
-        }
+    let sized =
+        matrices.iter().filter_map(|(name, stored)| Some((*name, <[usize; 2]>::try_from(stored.shape()).ok()?)));
+    for (name, [outputs, inner]) in sized.clone() {
+        let tiles = q8::packed_size(outputs, inner);
+        add(format!("{name}{TILES}"), Dtype::U8, &[tiles], tiles)?;
+    }
+    for (name, [outputs, _]) in sized {
+        add(format!("{name}{SCALES}"), Dtype::F32, &[outputs], 4 * outputs)?;
+        add(format!("{name}{SUMS}"), Dtype::I32, &[outputs], 4 * outputs)?;
+    }
+    for (name, stored) in others {
+        add((*name).to_owned(), stored.kind(), stored.shape(), stored.bytes().len())?;
     }
     let mut contents = serde_json::to_vec(&contents)?;
-    // The values begin at a multiple of eight bytes, as other programs write them.
-    contents.resize(contents.len().next_multiple_of(8), b' ');
+    let length = size_of::<u64>();
+    contents.resize((length + contents.len()).next_multiple_of(size_of::<Line>()) - length, b' ');
     Ok([&(contents.len() as u64).to_le_bytes()[..], &contents].concat())
 }
 

@@ -251,10 +251,11 @@ impl Layer {
         };
         Ok(Layer {
             input_norm: weights.tensor("input_layernorm.weight", &[hidden])?,
-            qkv: linear(&attention, &[("q_proj", queries), ("k_proj", keys), ("v_proj", keys)], hidden)?,
+            qkv: linear(&attention, &[("q_proj", queries), ("k_proj", keys), ("v_proj", keys)], hidden)?
+                .with_fine_inputs(),
             query_norm: attention.tensor("q_norm.weight", &[head])?,
             key_norm: attention.tensor("k_norm.weight", &[head])?,
-            attended: linear(&attention, &[("o_proj", hidden)], queries)?,
+            attended: linear(&attention, &[("o_proj", hidden)], queries)?.with_fine_inputs(),
             inner_norm: weights.tensor("post_attention_layernorm.weight", &[hidden])?,
             gate_up: linear(&inner, &[("gate_proj", intermediate), ("up_proj", intermediate)], hidden)?,
             down: linear(&inner, &[("down_proj", hidden)], intermediate)?,
