@@ -196,6 +196,10 @@ impl Stored {
         self.shape.iter().product()
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// All values.
     pub fn values(&self) -> Vec<f32> {
         let mut values = vec![0.0; self.len()];

@@ -193,7 +193,7 @@ impl Encoder for Qwen3Vl {
             let ModelInfo { dimensions, window_tokens, policy, compute, .. } = &self.info;
             let Checkpoint { pooling, query_instruction, candidate_instruction, .. } = &self.row;
             let files: Vec<String> =
-                self.files.iter().map(|it| sha256(it)).chain(self.weights.iter().map(|it| digest(it))).collect();
+                self.files.iter().map(|it| sha256(it)).chain(self.weights.iter().map(digest)).collect();
             let (policy, compute, files) = (policy.name(), compute.name(), files.join(" "));
             let rules = format!("windows {RULES} of {window_tokens}, {pooling:?}, {policy}, {compute}, {dimensions}");
             sha256(format!("{files} {rules} {query_instruction:?} {candidate_instruction:?}").as_bytes())

@@ -5,6 +5,7 @@
 //! token's keys and values depend on what is before it alone.
 
 use std::ops::Range;
+use std::slice::from_ref;
 use std::sync::Arc;
 
 use candle_core::{Device, Result, Tensor};
@@ -214,7 +215,7 @@ impl Pass<'_> {
             let values = joined(before.map(|it| &it.1), &heads.value)?;
             let prefix = (keys.dim(0)? > 0).then_some((&keys, &values));
             let one = |all: &Tensor| all.narrow(0, last, 1);
-            let how = self.how(&[0..1], prefix);
+            let how = self.how(from_ref(&(0..1)), prefix);
             ops::attention(&one(&heads.query)?, &one(&heads.key)?, &one(&heads.value)?, &how)
         };
         Tensor::cat(&self.rows.iter().map(of).collect::<Result<Vec<_>>>()?, 0)

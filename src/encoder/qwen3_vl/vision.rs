@@ -3,6 +3,8 @@
 //! Knows nothing of files and pixels. The tower is frozen in every published training, so that a picture's features are a function
 //! of its pixels alone and may be kept.
 
+use std::slice::from_ref;
+
 use candle_core::{Device, Result, Tensor};
 
 use super::config::Vision;
@@ -236,7 +238,8 @@ impl Block {
         let key = ops::rope(&qkv.narrow(1, heads, heads)?, &pass.cos, &pass.sin)?;
         let value = qkv.narrow(1, 2 * heads, heads)?;
         let scale = 1.0 / (head as f32).sqrt();
-        let all = Attention { sequences: &[0..rows], prefix: None, causal: false, scale, compute: pass.compute };
+        let own = 0..rows;
+        let all = Attention { sequences: from_ref(&own), prefix: None, causal: false, scale, compute: pass.compute };
         ops::attention(&query, &key, &value, &all)
     }
 }
