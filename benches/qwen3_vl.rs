@@ -11,6 +11,7 @@ use std::io::Cursor;
 use std::path::PathBuf;
 use std::time::Instant;
 
+use anyhow::Context;
 use sightline::device::Compute;
 use sightline::encoder::{self, Encoder, Input, Options, Window};
 use sightline::types::IssueImage;
@@ -46,6 +47,11 @@ fn arguments() -> Option<Arguments> {
 struct Took {
     wall: f64,
     cpu: f64,
+}
+
+/// Does the work so often, and says what each time took.
+fn rounds(count: usize, mut work: impl FnMut() -> anyhow::Result<Took>) -> anyhow::Result<Vec<Took>> {
+    (0..count).map(|_| work()).collect()
 }
 
 fn timed<R>(work: impl FnOnce() -> R) -> (R, Took) {
@@ -91,11 +97,11 @@ impl Random {
         (0..count).map(|_| window()).collect()
     }
 
-    fn picture(&mut self) -> IssueImage {
+    fn picture(&mut self) -> anyhow::Result<IssueImage> {
         let mut bytes = Vec::new();
         let pixels = image::RgbImage::from_fn(1024, 768, |_, _| image::Rgb([self.next() as u8; 3]));
-        pixels.write_to(&mut Cursor::new(&mut bytes), image::ImageFormat::Bmp).expect("a BMP in memory");
-        IssueImage { name: "picture".to_owned(), bytes }
+        pixels.write_to(&mut Cursor::new(&mut bytes), image::ImageFormat::Bmp)?;
+        Ok(IssueImage { name: "picture".to_owned(), bytes })
     }
 }
 
@@ -123,52 +129,55 @@ impl Report<'_> {
     }
 }
 
-fn embed(encoder: &dyn Encoder, windows: &[Window]) {
-    encoder.embed(&windows.iter().collect::<Vec<_>>(), &|_, _| ()).expect("finite weights");
+fn embed(encoder: &dyn Encoder, windows: &[Window]) -> anyhow::Result<()> {
+    encoder.embed(&windows.iter().collect::<Vec<_>>(), &|_, _| ())?;
+    Ok(())
 }
 
-fn run(arguments: &Arguments, compute: Compute) {
+/// Embeds a picture alone.
+fn show(encoder: &dyn Encoder, picture: &IssueImage) -> anyhow::Result<Took> {
+    let input = Input { images: vec![picture.clone()], ..Input::default() };
+    let (mut results, took) = timed(|| encoder.embed_inputs(&[input], &|_, _| ()));
+    results.pop().context("an input without a result")??;
+    Ok(took)
+}
+
+fn run(arguments: &Arguments, compute: Compute) -> anyhow::Result<()> {
     let report = Report { arguments, compute };
     let options = Options { compute, ..Options::default() };
     forget_peak();
-    let (encoder, took) = timed(|| encoder::load(&arguments.folder, &options).expect("a model"));
+    let (encoder, took) = timed(|| encoder::load(&arguments.folder, &options));
+    let encoder = &*encoder?;
     report.line("load", &[took], "");
-    let encoder = &*encoder;
     let mut random = Random(1);
-    embed(encoder, &random.windows(1, 16));
+    embed(encoder, &random.windows(1, 16))?;
     for (what, count, tokens) in [("text_8x256", 8, 256), ("text_1x24", 1, 24)] {
-        let took: Vec<Took> =
-            (0..arguments.rounds).map(|_| timed(|| embed(encoder, &random.windows(count, tokens))).1).collect();
+        let took = rounds(arguments.rounds, || {
+            let windows = random.windows(count, tokens);
+            let (done, took) = timed(|| embed(encoder, &windows));
+            done.map(|()| took)
+        })?;
         let best = took.iter().map(|it| it.wall).fold(f64::INFINITY, f64::min);
         report.line(what, &took, &format!("{:.0} tokens/s at best", (count * tokens) as f64 / best));
     }
     let resident = memory("VmRSS").unwrap_or(f64::NAN);
     forget_peak();
-    let shown = |picture: &IssueImage| {
-        let input = Input { images: vec![picture.clone()], ..Input::default() };
-        timed(|| encoder.embed_inputs(&[input], &|_, _| ()).pop().expect("one input").expect("a sound picture")).1
-    };
-    let looked: Vec<Took> = (0..arguments.rounds)
-        .map(|_| {
-            let picture = random.picture();
-            let (whole, again) = (shown(&picture), shown(&picture));
-            Took { wall: whole.wall - again.wall, cpu: whole.cpu - again.cpu }
-        })
-        .collect();
+    let took = rounds(arguments.rounds, || {
+        let picture = random.picture()?;
+        let (whole, again) = (show(encoder, &picture)?, show(encoder, &picture)?);
+        Ok(Took { wall: whole.wall - again.wall, cpu: whole.cpu - again.cpu })
+    })?;
     let over = memory("VmHWM").unwrap_or(f64::NAN) - resident;
-    report.line("vision_1024x768", &looked, &format!("{over:.0} MB above what was resident before"));
+    report.line("vision_1024x768", &took, &format!("{over:.0} MB above what was resident before"));
+    Ok(())
 }
 
-fn main() {
-    let Some(arguments) = arguments() else {
-        eprintln!("usage: cargo bench --bench qwen3_vl -- FOLDER [--dtype f32|q8] [--rounds N] [--json]");
-        std::process::exit(2);
-    };
+fn main() -> anyhow::Result<()> {
+    let arguments =
+        arguments().context("usage: cargo bench --bench qwen3_vl -- FOLDER [--dtype f32|q8] [--rounds N] [--json]")?;
     if arguments.folder.as_os_str().is_empty() {
         println!("(no checkpoint is named, so nothing is measured: see the head of benches/qwen3_vl.rs)");
-        return;
+        return Ok(());
     }
-    for &compute in &arguments.types {
-        run(&arguments, compute);
-    }
+    arguments.types.iter().try_for_each(|&compute| run(&arguments, compute))
 }

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use super::cpu::rows::Rows;
 use super::cpu::share::{Line, bytes, bytes_mut};
-use super::cpu::{Level, f32, q8};
+use super::cpu::{Level, floats, q8};
 use super::tensors::Stored;
 
 /// What matrix products are computed in.
@@ -195,7 +195,7 @@ impl Linear {
         let (bias, level) = (self.bias.as_deref(), Level::best());
         match &self.weights {
             Weights::Stored(parts) => {
-                f32::product(inputs, &|range, to| copy_rows(parts, self.inner, range, to), bias, out, level);
+                floats::product(inputs, &|range, to| copy_rows(parts, self.inner, range, to), bias, out, level);
             }
             Weights::Quantised(parts) => {
                 q8::product(&q8::Inputs::new(inputs, self.twice, level), parts, bias, out, level)

@@ -81,7 +81,6 @@ mod x86 {
             ///
             /// # Safety
             /// A `Tiles` is alive on this thread, and the pointers have what `count` tiles need.
-            #[expect(clippy::too_many_arguments, reason = "registers of a kernel")]
             pub unsafe fn $name(
                 a: [*const u8; 2],
                 stride: usize,
@@ -126,6 +125,8 @@ mod x86 {
                         stride = in(reg) stride,
                         step = in(reg) step,
                         row = in(reg) 64usize,
+                        out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+                        out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
                         options(nostack),
                     );
                 }
@@ -171,6 +172,7 @@ mod x86 {
                 count = inout(reg) count => _,
                 c = in(reg) c.as_mut_ptr(),
                 row = in(reg) 64usize,
+                out("tmm0") _, out("tmm1") _, out("tmm4") _, out("tmm6") _, out("tmm7") _,
                 options(nostack),
             );
         }

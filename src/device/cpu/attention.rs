@@ -5,7 +5,7 @@
 
 use rayon::prelude::*;
 
-use super::f32::{HIGH, Room, WIDE, high_panels, tile, wide_panel};
+use super::floats::{HIGH, Room, WIDE, high_panels, tile, wide_panel};
 use super::pointwise::exp_of_negative;
 use super::rows::Rows;
 use super::share::Columns;
@@ -63,55 +63,78 @@ impl Group<'_> {
         (0..self.queries.len()).flat_map(|head| (0..queries).step_by(wide).map(move |first| (head, first))).collect()
     }
 
+    /// # Safety
+    /// That of [`Group::attend`].
     unsafe fn attend_in_f32(&self, out: &Output, level: Level) {
         let (keys, head) = (self.keys.count(), self.keys.width());
         let padded = keys.next_multiple_of(HIGH);
-        let (mut key_room, mut value_room) = (Room::new(), Room::new());
+        let (mut key_room, mut value_room) = (Room::default(), Room::default());
         let key_panels = key_room.of(padded * head);
         high_panels(self.keys, key_panels);
-        // Panels of 8 values by all keys.
         let value_panels = value_room.of(head.next_multiple_of(HIGH) * padded);
-        for (at, panel) in value_panels.chunks_exact_mut(HIGH * padded).enumerate() {
-            let width = HIGH.min(head - at * HIGH);
-            for (key, to) in panel.as_chunks_mut::<HIGH>().0.iter_mut().enumerate() {
-                *to = [0.0; HIGH];
-                if key < keys {
-                    to[..width].copy_from_slice(&self.values.row(key)[at * HIGH..at * HIGH + width]);
+        value_panels.chunks_exact_mut(HIGH * padded).enumerate().for_each(|(at, panel)| self.value_panel(at, panel));
+        let panels = Panels { keys: key_panels, values: value_panels, padded, level };
+        let run = |room: &mut (Room, Room), tile: (usize, usize)| {
+            // SAFETY: the contract is the same, and no two tiles share values.
+            unsafe { self.attend_tile(tile, &panels, room, out) };
+        };
+        self.tiles(WIDE).into_par_iter().for_each_init(<(Room, Room)>::default, run);
+    }
+
+    /// Eight values of a head by all keys; zero where there are no more.
+    fn value_panel(&self, at: usize, panel: &mut [f32]) {
+        let width = HIGH.min(self.values.width() - at * HIGH);
+        for (key, to) in panel.as_chunks_mut::<HIGH>().0.iter_mut().enumerate() {
+            *to = [0.0; HIGH];
+            if key < self.values.count() {
+                to[..width].copy_from_slice(&self.values.row(key)[at * HIGH..at * HIGH + width]);
+            }
+        }
+    }
+
+    /// The queries of one head from `first` on, 48 of them.
+    ///
+    /// # Safety
+    /// Nobody else has these rows of this head.
+    unsafe fn attend_tile(&self, (at, first): (usize, usize), panels: &Panels, room: &mut (Room, Room), out: &Output) {
+        let head = self.keys.width();
+        let count = WIDE.min(self.queries[at].count() - first);
+        let queries = room.0.of(head * WIDE);
+        wide_panel(self.queries[at].part(first..first + count), self.scale, queries);
+        let seen = self.seen(first, count);
+        let used = seen.next_multiple_of(HIGH);
+        let scores = room.1.of(used * WIDE);
+        for (keys, scores) in panels.keys.chunks_exact(HIGH * head).zip(scores.chunks_exact_mut(HIGH * WIDE)) {
+            tile(panels.level, keys, queries, scores);
+        }
+        if self.causal {
+            mask(&mut scores[..seen * WIDE], WIDE, seen + 1 - count);
+        }
+        scores[seen * WIDE..].fill(0.0);
+        let mut factors = [0.0; WIDE];
+        softmax_columns(panels.level, &mut scores[..seen * WIDE], &mut factors);
+        let mut sums = [0.0; HIGH * WIDE];
+        for (panel, values) in panels.values.chunks_exact(HIGH * panels.padded).enumerate() {
+            tile(panels.level, &values[..used * HIGH], scores, &mut sums);
+            let width = HIGH.min(head - panel * HIGH);
+            for query in 0..count {
+                // SAFETY: by the contract these values are ours.
+                let out = unsafe { out.columns.run(out.row + first + query, out.heads[at] + panel * HIGH, width) };
+                for (value, out) in out.iter_mut().enumerate() {
+                    *out = sums[value * WIDE + query] * factors[query];
                 }
             }
         }
-        let (key_panels, value_panels) = (&*key_panels, &*value_panels);
-        let run = |(query_room, score_room): &mut (Room, Room), (at, first): (usize, usize)| {
-            let count = WIDE.min(self.queries[at].count() - first);
-            let queries = query_room.of(head * WIDE);
-            wide_panel(self.queries[at].part(first..first + count), self.scale, queries);
-            let seen = self.seen(first, count);
-            let used = seen.next_multiple_of(HIGH);
-            let scores = score_room.of(used * WIDE);
-            for (keys, scores) in key_panels.chunks_exact(HIGH * head).zip(scores.chunks_exact_mut(HIGH * WIDE)) {
-                tile(level, keys, queries, scores);
-            }
-            if self.causal {
-                mask(&mut scores[..seen * WIDE], WIDE, seen + 1 - count);
-            }
-            scores[seen * WIDE..].fill(0.0);
-            let mut factors = [0.0; WIDE];
-            softmax_columns(level, &mut scores[..seen * WIDE], &mut factors);
-            let mut sums = [0.0; HIGH * WIDE];
-            for (panel, values) in value_panels.chunks_exact(HIGH * padded).enumerate() {
-                tile(level, &values[..used * HIGH], scores, &mut sums);
-                let width = HIGH.min(head - panel * HIGH);
-                for query in 0..count {
-                    // SAFETY: by the contract these values are ours, and no two tiles share them.
-                    let out = unsafe { out.columns.run(out.row + first + query, out.heads[at] + panel * HIGH, width) };
-                    for (value, out) in out.iter_mut().enumerate() {
-                        *out = sums[value * WIDE + query] * factors[query];
-                    }
-                }
-            }
-        };
-        self.tiles(WIDE).into_par_iter().for_each_init(|| (Room::new(), Room::new()), run);
     }
+}
+
+/// Keys and values as the tiles read them.
+struct Panels<'a> {
+    keys: &'a [f32],
+    values: &'a [f32],
+    /// Keys, with those that fill the last panel.
+    padded: usize,
+    level: Level,
 }
 
 /// Query `i` of a tile sees the keys below `first + i` only. Scores are rows of `wide`, one for each key.

@@ -32,45 +32,9 @@ pub unsafe fn attend(group: &Group, out: &Output) {
     let steps = head.div_ceil(DEEP);
     let packed =
         Packed { keys: key_tiles(group.keys, padded), values: value_tiles(group.values, padded), padded, steps, head };
-    let run = |room: &mut Work, (at, first): (usize, usize)| {
-        let count = QUERIES.min(group.queries[at].count() - first);
-        let seen = group.seen(first, count);
-        let used = seen.next_multiple_of(DEEP);
-        room.fit(padded, steps);
-        query_tiles(Level::Avx512, group.queries[at].part(first..first + count), group.scale, &mut room.queries);
-        // SAFETY: the machine has tiles.
-        let tiles = unsafe { Tiles::new() };
-        room.score(&packed, used, &tiles);
-        if group.causal {
-            room.mask(seen + 1 - count, used);
-        } else {
-            room.mask_beyond(seen, used);
-        }
-        let mut factors = [0.0; QUERIES];
-        for half in 0..2 {
-            let factors = factors[half * SIDE..][..SIDE].first_chunk_mut();
-            if let Some(factors) = factors {
-                room.weigh(half, used, factors);
-            }
-        }
-        for pair in 0..head.div_ceil(QUERIES) {
-            let sums = room.sum(&packed, pair, used, &tiles);
-            for (tile, sums) in sums.iter().enumerate() {
-                let value = (pair * 2 + tile / 2) * SIDE;
-                let width = SIDE.min(head.saturating_sub(value));
-                let queries = tile % 2 * SIDE..count.min((tile % 2 + 1) * SIDE);
-                for query in queries {
-                    if width == 0 {
-                        continue;
-                    }
-                    // SAFETY: by the contract these values are ours, and no two tiles share them.
-                    let out = unsafe { out.columns.run(out.row + first + query, out.heads[at] + value, width) };
-                    for (value, out) in out.iter_mut().enumerate() {
-                        *out = sums[value * SIDE + query % SIDE] * factors[query];
-                    }
-                }
-            }
-        }
+    let run = |work: &mut Work, tile: (usize, usize)| {
+        // SAFETY: the contract is the same, and no two tiles share values.
+        unsafe { work.attend(tile, group, &packed, out) };
     };
     group.tiles(QUERIES).into_par_iter().for_each_init(Work::default, run);
 }
@@ -99,6 +63,42 @@ struct Work {
 }
 
 impl Work {
+    /// The queries of one head from `first` on, 32 of them.
+    ///
+    /// # Safety
+    /// Nobody else has these rows of this head; the machine has tiles.
+    unsafe fn attend(&mut self, (at, first): (usize, usize), group: &Group, packed: &Packed, out: &Output) {
+        let count = QUERIES.min(group.queries[at].count() - first);
+        let seen = group.seen(first, count);
+        let used = seen.next_multiple_of(DEEP);
+        self.fit(packed.padded, packed.steps);
+        query_tiles(Level::Avx512, group.queries[at].part(first..first + count), group.scale, &mut self.queries);
+        // SAFETY: the machine has tiles.
+        let tiles = unsafe { Tiles::new() };
+        self.score(packed, used, &tiles);
+        if group.causal {
+            self.mask(seen + 1 - count, used);
+        } else {
+            self.mask_beyond(seen, used);
+        }
+        let factors = [self.weigh(0, used), self.weigh(1, used)];
+        for pair in 0..packed.head.div_ceil(QUERIES) {
+            let sums = self.sum(packed, pair, used, &tiles);
+            for (tile, sums) in sums.iter().enumerate() {
+                let (half, value) = (tile % 2, (pair * 2 + tile / 2) * SIDE);
+                let width = SIDE.min(packed.head.saturating_sub(value));
+                for query in (0..SIDE).take_while(|query| width > 0 && half * SIDE + query < count) {
+                    let row = out.row + first + half * SIDE + query;
+                    // SAFETY: by the contract these values are ours.
+                    let out = unsafe { out.columns.run(row, out.heads[at] + value, width) };
+                    for (value, out) in out.iter_mut().enumerate() {
+                        *out = sums[value * SIDE + query] * factors[half][query];
+                    }
+                }
+            }
+        }
+    }
+
     fn fit(&mut self, padded: usize, steps: usize) {
         self.queries.resize(2 * steps * TILE, Line::ZERO);
         self.scores.resize(padded / SIDE * 2 * TILE, Line::ZERO);
@@ -144,7 +144,7 @@ impl Work {
     }
 
     /// Exponentials of the scores of half the queries, less the largest of each, and one by their sum.
-    fn weigh(&mut self, half: usize, used: usize, factors: &mut [f32; SIDE]) {
+    fn weigh(&mut self, half: usize, used: usize) -> [f32; SIDE] {
         let count = self.weights.len() / 2;
         // SAFETY: a line is sixteen pairs of bf16, any bits of which are valid.
         let weights: &mut [[u32; SIDE]] =
@@ -152,7 +152,9 @@ impl Work {
         // SAFETY: a line is sixteen f32 of any bits, and sixteen lines are a tile.
         let sums: &[Sums] =
             unsafe { std::slice::from_raw_parts(self.scores.as_ptr().cast(), self.scores.len() / TILE) };
-        weigh_columns(Level::Avx512, &sums[..used / SIDE * 2], half, weights, factors);
+        let mut factors = [0.0; SIDE];
+        weigh_columns(Level::Avx512, &sums[..used / SIDE * 2], half, weights, &mut factors);
+        factors
     }
 
     /// 32 values of a head by all queries: two tiles of the first 16, two of the others.
@@ -197,11 +199,11 @@ fn value_tiles(values: Rows, padded: usize) -> Vec<Line> {
     lines
 }
 
-by_level!(fn query_tiles(queries: Rows, factor: f32, lines: &mut Vec<Line>) = query_tiles_of);
+by_level!(fn query_tiles(queries: Rows, factor: f32, lines: &mut [Line]) = query_tiles_of);
 
 /// Pairs of values by queries, for each half of the queries.
 #[inline(always)]
-fn query_tiles_of(queries: Rows, factor: f32, lines: &mut Vec<Line>) {
+fn query_tiles_of(queries: Rows, factor: f32, lines: &mut [Line]) {
     lines.fill(Line::ZERO);
     let half = lines.len() / 2;
     for query in 0..queries.count() {

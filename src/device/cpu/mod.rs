@@ -6,7 +6,6 @@
 macro_rules! by_level {
     ($(#[$doc:meta])* $visible:vis fn $name:ident($($argument:ident: $kind:ty),* $(,)?) $(-> $result:ty)? = $body:path) => {
         $(#[$doc])*
-        #[allow(clippy::too_many_arguments, reason = "as the function that is called")]
         $visible fn $name(level: $crate::device::cpu::Level, $($argument: $kind),*) $(-> $result)? {
             #[cfg(target_arch = "x86_64")]
             {
@@ -38,7 +37,7 @@ macro_rules! by_level {
 pub mod amx;
 pub mod attention;
 pub mod bf16;
-pub mod f32;
+pub mod floats;
 pub mod pointwise;
 pub mod q8;
 pub mod rows;

@@ -33,7 +33,7 @@ fn sigmoid(x: f32) -> f32 {
 #[inline(always)]
 fn gelu_tanh(x: f32) -> f32 {
     /// `2 sqrt(2 / pi)`.
-    const FACTOR: f32 = 1.595_769_1;
+    const FACTOR: f32 = 1.595_769;
     x * sigmoid(FACTOR * (x + 0.044_715 * x * x * x))
 }
 

@@ -100,7 +100,7 @@ fn products_of_f32_are_exact_to_rounding_at_every_level() {
             let read = |rows: std::ops::Range<usize>, to: &mut [f32]| {
                 to.copy_from_slice(&case.weights[rows.start * inner..rows.end * inner]);
             };
-            f32::product(case.rows(), &read, Some(&case.bias), &mut out, level);
+            floats::product(case.rows(), &read, Some(&case.bias), &mut out, level);
             case.check(&out, 3e-6, level.name());
         }
     }

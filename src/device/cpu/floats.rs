@@ -18,13 +18,10 @@ pub const WIDE: usize = 48;
 const ABREAST: usize = 4;
 
 /// Room for values on a boundary of cache lines.
+#[derive(Default)]
 pub struct Room(Vec<Line>);
 
 impl Room {
-    pub fn new() -> Self {
-        Room(Vec::new())
-    }
-
     /// So many values, of any content.
     pub fn of(&mut self, count: usize) -> &mut [f32] {
         let lines = count.div_ceil(16);
@@ -119,7 +116,7 @@ pub fn product(inputs: Rows, weights: Weights, bias: Option<&[f32]>, out: &mut [
         return;
     }
     let outputs = out.len() / rows;
-    let mut room = Room::new();
+    let mut room = Room::default();
     let panels = room.of(rows.div_ceil(HIGH) * HIGH * inner);
     panels.par_chunks_mut(64 * HIGH * inner).enumerate().for_each(|(at, panels)| {
         let first = at * 64 * HIGH;
@@ -135,7 +132,7 @@ pub fn product(inputs: Rows, weights: Weights, bias: Option<&[f32]>, out: &mut [
         let Some(weights) = Rows::new(values, columns.len(), inner, inner) else { return };
         Block { panels, rows, inner, weights, columns, out: &out, bias, level }.run(wide.of(each * STRETCH));
     };
-    (0..outputs.div_ceil(each)).into_par_iter().for_each_init(|| (Room::new(), Room::new()), block);
+    (0..outputs.div_ceil(each)).into_par_iter().for_each_init(<(Room, Room)>::default, block);
 }
 
 /// Inner values that are multiplied before the next.
