@@ -50,7 +50,7 @@ pub fn attention(query: &Tensor, key: &Tensor, value: &Tensor, how: &Attention) 
     let is_sound = key.dims() == value.dims()
         && (key_rows, key_head) == (rows, head)
         && heads.is_multiple_of(kv_heads)
-        && how.sequences.iter().all(|it| it.end <= rows)
+        && are_apart(how.sequences, rows)
         && how.prefix.is_none_or(|(k, v)| k.dims() == v.dims() && k.dims().get(1..) == key.dims().get(1..));
     if !is_sound {
         bail!("attention of {:?} to {:?} and {:?}", query.dims(), key.dims(), value.dims());
@@ -90,6 +90,12 @@ pub fn attention(query: &Tensor, key: &Tensor, value: &Tensor, how: &Attention) 
     Tensor::from_vec(out, (rows, heads * head), &Device::Cpu)
 }
 
+/// Whether the sequences have rows, are in order, share none, and end where the rows do or before.
+fn are_apart(sequences: &[Range<usize>], rows: usize) -> bool {
+    let ends = std::iter::once(0).chain(sequences.iter().map(|it| it.end));
+    ends.zip(sequences).all(|(before, it)| before <= it.start && it.start < it.end && it.end <= rows)
+}
+
 /// `x * weight / rms(x)` over the last dimension; `x` may be strided, the result is contiguous.
 ///
 /// # Errors
@@ -98,8 +104,9 @@ pub fn rms_norm(x: &Tensor, weight: &Tensor, epsilon: f32) -> Result<Tensor> {
     if !x.device().is_cpu() {
         return composed::rms_norm(x, weight, epsilon);
     }
-    let weight = Flat::of(weight)?;
-    by_row(x, x.dim(D::Minus1)?, |_, row, out| {
+    let width = x.dim(D::Minus1)?;
+    let weight = Flat::of(weight)?.of_length(width)?;
+    by_row(x, width, |_, row, out| {
         pointwise::rms_norm(Level::best(), row, weight.values(), epsilon, out);
     })
 }
@@ -112,8 +119,9 @@ pub fn layer_norm(x: &Tensor, weight: &Tensor, bias: &Tensor, epsilon: f32) -> R
     if !x.device().is_cpu() {
         return composed::layer_norm(x, weight, bias, epsilon);
     }
-    let (weight, bias) = (Flat::of(weight)?, Flat::of(bias)?);
-    by_row(x, x.dim(D::Minus1)?, |_, row, out| {
+    let width = x.dim(D::Minus1)?;
+    let (weight, bias) = (Flat::of(weight)?.of_length(width)?, Flat::of(bias)?.of_length(width)?);
+    by_row(x, width, |_, row, out| {
         pointwise::layer_norm(Level::best(), row, weight.values(), bias.values(), epsilon, out);
     })
 }
@@ -200,14 +208,14 @@ fn by_row(x: &Tensor, width: usize, row: impl Fn(usize, &[f32], &mut [f32]) + Sy
     let count = x.elem_count().checked_div(inner).unwrap_or(0);
     let heads = Heads::of(x)?;
     let mut out = vec![0.0; count * width];
-    out.par_chunks_mut((STRIP * width).max(1)).enumerate().for_each(|(strip, out)| {
-        for (at, out) in out.chunks_exact_mut(width).enumerate() {
+    out.par_chunks_mut((STRIP * width).max(1)).enumerate().try_for_each(|(strip, out)| {
+        for (at, out) in out.chunks_exact_mut(width.max(1)).enumerate() {
             let at = strip * STRIP + at;
-            if let Some(values) = heads.values(at / heads.count, at % heads.count) {
-                row(at, values, out);
-            }
+            let Some(values) = heads.values(at / heads.count, at % heads.count) else { bail!("no row {at}") };
+            row(at, values, out);
         }
-    });
+        Ok(())
+    })?;
     drop(heads);
     if let Some(last) = shape.last_mut() {
         *last = width;
@@ -286,6 +294,15 @@ impl<'a> Flat<'a> {
             _ => bail!("values that are not in this machine's memory"),
         };
         Ok(it)
+    }
+
+    /// # Errors
+    /// Another number of values.
+    fn of_length(self, length: usize) -> Result<Self> {
+        match self.range.len() {
+            own if own == length => Ok(self),
+            own => bail!("{own} values for rows of {length}"),
+        }
     }
 
     fn values(&self) -> &[f32] {

@@ -101,3 +101,19 @@ fn linear_layers_are_candles() {
         }
     }
 }
+
+#[test]
+fn sequences_that_share_rows_or_have_none_are_refused() {
+    let x = random(&[6, 1, 8], 1);
+    for sequences in [[0..4, 3..6], [2..4, 0..2], [0..0, 0..6], [0..3, 3..7], [0..3, 3..3]] {
+        let how = Attention { sequences: &sequences, prefix: None, causal: true, scale: 1.0, compute: Compute::F32 };
+        assert!(attention(&x, &x, &x, &how).is_err(), "{sequences:?}");
+    }
+}
+
+#[test]
+fn weights_of_another_length_are_refused() {
+    let (x, short) = (random(&[2, 8], 1), random(&[7], 2));
+    assert!(rms_norm(&x, &short, 1e-6).is_err());
+    assert!(layer_norm(&x, &short, &short, 1e-6).is_err());
+}

@@ -34,9 +34,10 @@ pub use x86::{Tiles, bf16_2x2, u8i8_1x2, u8i8_2x2};
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::asm;
+    use std::marker::PhantomData;
 
-    /// All eight tiles of a thread as 16 rows of 64 bytes, until it is dropped.
-    pub struct Tiles(());
+    /// All eight tiles of a thread as 16 rows of 64 bytes, until it is dropped. It stays on its thread.
+    pub struct Tiles(PhantomData<*const ()>);
 
     #[repr(C, align(64))]
     struct Configuration {
@@ -57,11 +58,11 @@ mod x86 {
 
     impl Tiles {
         /// # Safety
-        /// [`super::is_permitted`] has said yes.
+        /// [`super::is_permitted`] has said yes, and this thread has no other: the first to go would take the tiles of both.
         pub unsafe fn new() -> Self {
             // SAFETY: the configuration is a valid one of 64 bytes.
             unsafe { asm!("ldtilecfg [{}]", in(reg) &raw const FULL, options(nostack, preserves_flags)) };
-            Tiles(())
+            Tiles(PhantomData)
         }
     }
 
@@ -80,7 +81,7 @@ mod x86 {
             /// `c` is 2 x 2 tiles of 16 x 16.
             ///
             /// # Safety
-            /// A `Tiles` is alive on this thread, and the pointers have what `count` tiles need.
+            /// A `Tiles` is alive on this thread, and the pointers have what `count` tiles need, of which there is one at least.
             pub unsafe fn $name(
                 a: [*const u8; 2],
                 stride: usize,
@@ -90,6 +91,7 @@ mod x86 {
                 c: &mut [[$value; 256]; 4],
                 _tiles: &Tiles,
             ) {
+                debug_assert!(count > 0, "a product of nothing");
                 // SAFETY: reads and writes what the contract says is there.
                 unsafe {
                     asm!(

@@ -38,9 +38,16 @@ pub struct Output<'a> {
 impl Group<'_> {
     /// Writes each query's mean of the values, weighted by the softmax of its products with the keys.
     ///
+    /// # Panics
+    /// Keys and values that are not as many or as wide as each other, queries of another width or more of them than keys.
+    ///
     /// # Safety
     /// Nobody else writes or reads these rows of these heads.
     pub unsafe fn attend(&self, out: &Output, level: Level) {
+        let (keys, width) = (self.keys.count(), self.keys.width());
+        assert!(keys == self.values.count() && width == self.values.width() && width > 0, "keys and values");
+        assert!(self.queries.iter().all(|it| it.width() == width && (1..=keys).contains(&it.count())), "queries");
+        assert_eq!(self.queries.len(), out.heads.len(), "a place for each head");
         let level = level.min(Level::best());
         #[cfg(target_arch = "x86_64")]
         if self.narrow && level >= Level::Amx {

@@ -64,17 +64,10 @@ pub enum Level {
 }
 
 impl Level {
-    pub const ALL: [Level; 5] = [Level::Portable, Level::Avx2, Level::Avx512, Level::Vnni, Level::Amx];
-
     /// The best that this machine has.
     pub fn best() -> Self {
         static BEST: OnceLock<Level> = OnceLock::new();
         *BEST.get_or_init(detect)
-    }
-
-    /// Whether this machine has it.
-    pub fn is_here(self) -> bool {
-        self <= Level::best()
     }
 
     /// The name in reports.

@@ -7,7 +7,8 @@
 pub fn exp_of_negative(x: f32) -> f32 {
     /// 1.5 * 2^23: adding it leaves the nearest integer in the low bits, without a call for rounding.
     const ROUND: f32 = 12_582_912.0;
-    let x = if x > -87.0 { x } else { -87.0 };
+    // What is no number stays none.
+    let x = if x < -87.0 { -87.0 } else { x };
     let shifted = x * std::f32::consts::LOG2_E + ROUND;
     let n = shifted - ROUND;
     let r = x - n * 0.693_359_4 + n * 2.121_944_4e-4;

@@ -99,10 +99,6 @@ impl<B: AsRef<[u8]>> Weights<B> {
         self.scales.len()
     }
 
-    pub fn inner(&self) -> usize {
-        self.inner
-    }
-
     fn panel_bytes(&self) -> usize {
         OUTPUTS * self.inner.next_multiple_of(INNER)
     }
@@ -159,7 +155,7 @@ impl Inputs {
             for (row, scale) in scales.iter_mut().enumerate() {
                 let values = rows.row(at * ROWS + row);
                 let extent = extent(level, values);
-                *scale = extent.largest / 127.0;
+                *scale = extent.step();
                 quantise(level, values, *scale, lines, row);
                 if twice == Twice::All || extent.has_outlier() {
                     remainders.push(at * ROWS + row);
@@ -187,7 +183,7 @@ impl Inputs {
         let group = |lost: &mut Vec<f32>, ((lines, scales), of): ((&mut [Line], &mut [f32]), &[usize])| {
             for (at, (&row, scale)) in of.iter().zip(scales).enumerate() {
                 remainder(level, rows.row(row), steps[row], lost);
-                *scale = extent(level, lost).largest / 127.0;
+                *scale = extent(level, lost).step();
                 quantise(level, lost, *scale, lines, at);
             }
         };
@@ -225,6 +221,11 @@ struct Extent {
 }
 
 impl Extent {
+    /// What a step is worth; not a number if a value is none or not finite, which all products of the row then show.
+    fn step(&self) -> f32 {
+        if self.sum.is_finite() { self.largest / 127.0 } else { f32::NAN }
+    }
+
     fn has_outlier(&self) -> bool {
         self.largest * self.count as f32 > OUTLIER * self.sum
     }

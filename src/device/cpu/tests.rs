@@ -14,7 +14,8 @@ pub fn random(count: usize, seed: u64) -> Vec<f32> {
 }
 
 fn levels() -> impl Iterator<Item = Level> {
-    Level::ALL.into_iter().filter(|it| it.is_here())
+    let all = [Level::Portable, Level::Avx2, Level::Avx512, Level::Vnni, Level::Amx];
+    all.into_iter().filter(|it| *it <= Level::best())
 }
 
 /// A product as it is by hand, and the sum of the sizes of what is added in each of its values.
@@ -153,6 +154,104 @@ fn weights_that_are_not_finite_are_refused() {
             values[at] = bad;
             let mut tiles = vec![0; q8::packed_size(1, 70)];
             assert_eq!(q8::pack(&values, 70, &mut tiles, &mut [0.0], &mut [0]), None, "{bad} at {at}");
+        }
+    }
+}
+
+#[test]
+fn values_that_are_not_finite_show_in_every_product_of_their_row() {
+    for bad in [f32::NAN, f32::INFINITY] {
+        let mut case = Case::new(Sizes(3, 20, 130));
+        case.inputs[130 + 7] = bad;
+        for (twice, level) in levels().flat_map(|it| [(q8::Twice::Outliers, it), (q8::Twice::All, it)]) {
+            let found = case.by_q8(twice, level);
+            let rows: Vec<bool> = found.chunks(20).map(|row| row.iter().all(|it| it.is_finite())).collect();
+            assert_eq!(rows, [true, false, true], "{bad} by {}", level.name());
+            assert!(found[20..40].iter().all(|it| it.is_nan()), "{bad} by {}", level.name());
+        }
+    }
+}
+
+/// Queries, keys, width of a head, heads.
+#[derive(Debug, Clone, Copy)]
+struct Heads(usize, usize, usize, usize);
+
+/// Attention of some heads by hand, in f64.
+fn attended(Heads(queries, keys, width, heads): Heads, causal: bool, all: [&[f32]; 3]) -> Vec<f64> {
+    let [query, key, value] = all;
+    let product = |row: &[f32], at: usize| -> f64 {
+        row.iter().zip(&key[at * width..]).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
+    };
+    let mut out = Vec::new();
+    for (at, row) in query.chunks(width).enumerate() {
+        let seen = if causal { keys - queries + at / heads + 1 } else { keys };
+        let weights: Vec<f64> = (0..seen).map(|at| (0.5 * product(row, at)).exp()).collect();
+        let total: f64 = weights.iter().sum();
+        out.extend((0..width).map(|column| {
+            let weighted = weights.iter().enumerate().map(|(at, it)| it * f64::from(value[at * width + column]));
+            weighted.sum::<f64>() / total
+        }));
+    }
+    out
+}
+
+#[test]
+fn attention_is_that_by_hand_at_every_level() {
+    let sizes =
+        [Heads(1, 1, 8, 1), Heads(5, 9, 16, 2), Heads(33, 33, 40, 1), Heads(70, 70, 72, 2), Heads(50, 97, 128, 3)];
+    for (sizes, causal) in sizes.into_iter().flat_map(|it| [(it, true), (it, false)]) {
+        let Heads(queries, keys, width, heads) = sizes;
+        let all = [random(queries * heads * width, 1), random(keys * width, 2), random(keys * width, 3)];
+        let expected = attended(sizes, causal, [&all[0], &all[1], &all[2]]);
+        let rows = |values, count| Rows::new(values, count, width, width).expect("as many values");
+        let firsts: Vec<usize> = (0..heads).map(|head| head * width).collect();
+        let of_head = |first: &usize| Rows::new(&all[0][*first..], queries, width, heads * width).expect("as many");
+        let of_heads: Vec<Rows> = firsts.iter().map(of_head).collect();
+        for (level, narrow) in levels().map(|it| (it, false)).chain([(Level::Amx, true)]) {
+            let mut out = vec![f32::NAN; queries * heads * width];
+            let columns = share::Columns::new(&mut out, heads * width);
+            let group = attention::Group {
+                queries: &of_heads,
+                keys: rows(&all[1], keys),
+                values: rows(&all[2], keys),
+                causal,
+                scale: 0.5,
+                narrow,
+            };
+            // SAFETY: nobody else knows of these values.
+            unsafe { group.attend(&attention::Output { columns: &columns, row: 0, heads: &firsts }, level) };
+            let tolerance = if narrow { 1e-2 } else { 2e-6 };
+            for (at, (found, expected)) in out.iter().zip(&expected).enumerate() {
+                let off = (f64::from(*found) - expected).abs();
+                assert!(off <= tolerance, "{sizes:?} {} {narrow}: value {at} is {found}", level.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn steps_between_products_are_the_same_at_every_level() {
+    let (x, y, z) = (random(77, 1), random(77, 2), random(77, 3));
+    type Step<'a> = (&'static str, &'a dyn Fn(Level, &mut [f32]));
+    let steps: [Step; 6] = [
+        ("swiglu", &|level, out| pointwise::swiglu(level, &x, &y, out)),
+        ("gelu by tanh", &|level, out| pointwise::gelu_tanh_of(level, &x, out)),
+        ("gelu by erf", &|level, out| pointwise::gelu_of(level, &x, out)),
+        ("rms norm", &|level, out| pointwise::rms_norm(level, &x, &y, 1e-6, out)),
+        ("layer norm", &|level, out| pointwise::layer_norm(level, &x, &y, &z, 1e-6, out)),
+        ("sum", &|level, out| pointwise::add(level, &x, &y, out)),
+    ];
+    for (name, step) in steps {
+        let by = |level| {
+            let mut out = vec![f32::NAN; 77];
+            step(level, &mut out);
+            out
+        };
+        let first = by(Level::Portable);
+        for level in levels() {
+            for (found, expected) in by(level).iter().zip(&first) {
+                assert!((found - expected).abs() <= 1e-6, "{name} by {}: {found} for {expected}", level.name());
+            }
         }
     }
 }
