@@ -190,6 +190,8 @@ pub enum EncoderError {
     Blind { id: String, images: usize },
     #[error("{id} takes no instruction; leave it out, or use a model that does")]
     Uninstructed { id: String },
+    #[error("a text of {bytes} bytes is more than the limit of {most}; give its beginning, or split it")]
+    TooLarge { bytes: usize, most: usize },
     #[error("no threads to embed on: {cause}; lower the number of threads or raise the limit of the system")]
     Threads { cause: String },
 }
@@ -211,6 +213,7 @@ impl EncoderError {
             EncoderError::Unfit { .. } => "option_unsupported",
             EncoderError::Blind { .. } => "images_unsupported",
             EncoderError::Uninstructed { .. } => "instruction_unsupported",
+            EncoderError::TooLarge { .. } => "text_too_large",
             EncoderError::Threads { .. } => "no_threads",
         }
     }

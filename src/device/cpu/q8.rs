@@ -364,10 +364,10 @@ impl<B: AsRef<[u8]>> Job<'_, B> {
                 #[cfg(target_arch = "x86_64")]
                 match &tiles {
                     Some(tiles) => amx_sums(a, b, group + 1 < groups, &mut sums.0, tiles),
-                    None => sums_of(a, b, &mut sums.0, self.level),
+                    None => sums_of(a, b, group + 1 < groups, &mut sums.0, self.level),
                 }
                 #[cfg(not(target_arch = "x86_64"))]
-                sums_of(a, b, &mut sums.0, self.level);
+                sums_of(a, b, group + 1 < groups, &mut sums.0, self.level);
                 for (at, sums) in sums.0.iter().enumerate() {
                     let panel = panel + at % 2;
                     if panel < panels.end {
@@ -426,9 +426,9 @@ fn amx_sums(a: [&[u8]; 2], b: [&[u8]; 2], both: bool, sums: &mut Sums, tiles: &s
     }
 }
 
-/// Without tiles: each pair of panels by itself.
-fn sums_of(a: [&[u8]; 2], b: [&[u8]; 2], sums: &mut Sums, level: Level) {
-    for (at, sums) in sums.iter_mut().enumerate() {
+/// Without tiles: each pair of panels by itself; the second group of rows only if there is one.
+fn sums_of(a: [&[u8]; 2], b: [&[u8]; 2], both: bool, sums: &mut Sums, level: Level) {
+    for (at, sums) in sums.iter_mut().enumerate().take(if both { 4 } else { 2 }) {
         let (a, b) = (a[at / 2], b[at % 2]);
         #[cfg(target_arch = "x86_64")]
         if level >= Level::Vnni {
@@ -441,30 +441,29 @@ fn sums_of(a: [&[u8]; 2], b: [&[u8]; 2], sums: &mut Sums, level: Level) {
             continue;
         }
         let _ = level;
-        *sums = [0; ROWS * OUTPUTS];
         plain(a, b, sums);
     }
 }
 
 /// The sums of a group of rows by a panel of outputs.
-#[inline(always)]
+///
+/// A tile of weights is put in order of its outputs first, so that both sides of a sum lie side by side: a loop that the compiler knows
+/// instructions for.
 fn plain(a: &[u8], b: &[u8], sums: &mut [i32; ROWS * OUTPUTS]) {
+    *sums = [0; ROWS * OUTPUTS];
     let (a, b) = (a.as_chunks::<{ ROWS * INNER }>().0, b.as_chunks::<{ OUTPUTS * INNER }>().0);
     for (a, b) in a.iter().zip(b) {
-        for (row, sums) in a.as_chunks::<INNER>().0.iter().zip(sums.as_chunks_mut::<OUTPUTS>().0) {
-            let mut pairs = [0i32; 2 * OUTPUTS];
-            for (four, line) in row.as_chunks::<4>().0.iter().zip(b.as_chunks::<INNER>().0) {
-                let four = four.map(i16::from);
-                for at in 0..2 * OUTPUTS {
-                    let half = 2 * (at % 2);
-                    let product = |of: usize| {
-                        i32::from(four[half + of]).wrapping_mul(i32::from(i16::from(line[2 * at + of] as i8)))
-                    };
-                    pairs[at] = pairs[at].wrapping_add(product(0)).wrapping_add(product(1));
-                }
+        let mut weights = [[0i16; INNER]; OUTPUTS];
+        for (step, line) in b.as_chunks::<INNER>().0.iter().enumerate() {
+            for (weights, four) in weights.iter_mut().zip(line.as_chunks::<4>().0) {
+                weights[step * 4..step * 4 + 4].copy_from_slice(&four.map(|it| i16::from(it as i8)));
             }
-            for (sum, pair) in sums.iter_mut().zip(pairs.as_chunks::<2>().0) {
-                *sum = sum.wrapping_add(pair[0]).wrapping_add(pair[1]);
+        }
+        for (row, sums) in a.as_chunks::<INNER>().0.iter().zip(sums.as_chunks_mut::<OUTPUTS>().0) {
+            let row = row.map(i16::from);
+            for (sum, weights) in sums.iter_mut().zip(&weights) {
+                let product = |(a, b): (&i16, &i16)| i32::from(*a).wrapping_mul(i32::from(*b));
+                *sum = row.iter().zip(weights).map(product).fold(*sum, i32::wrapping_add);
             }
         }
     }
@@ -507,10 +506,40 @@ mod x86 {
         unsafe { _mm512_loadu_ps(values.as_ptr()) }
     }
 
-    #[target_feature(enable = "avx2,fma")]
+    /// Two rows at a time: a register of weights has four values of each of four outputs, its products two sums of each.
+    #[target_feature(enable = "avx2")]
     pub fn avx2(a: &[u8], b: &[u8], sums: &mut [i32; ROWS * OUTPUTS]) {
-        *sums = [0; ROWS * OUTPUTS];
-        plain(a, b, sums);
+        let (a, b) = (a.as_chunks::<{ ROWS * INNER }>().0, b.as_chunks::<{ OUTPUTS * INNER }>().0);
+        for (pair, sums) in sums.as_chunks_mut::<{ 2 * OUTPUTS }>().0.iter_mut().enumerate() {
+            let mut registers = [[_mm256_setzero_si256(); 4]; 2];
+            for (a, b) in a.iter().zip(b) {
+                for (step, line) in b.as_chunks::<INNER>().0.iter().enumerate() {
+                    let fours = [0, 1].map(|row| {
+                        // SAFETY: four bytes of one of the sixteen rows.
+                        let four = unsafe {
+                            a.as_ptr().add((2 * pair + row) * INNER + step * 4).cast::<i32>().read_unaligned()
+                        };
+                        _mm256_broadcastq_epi64(_mm_cvtepu8_epi16(_mm_cvtsi32_si128(four)))
+                    });
+                    for at in 0..4 {
+                        // SAFETY: sixteen of the line's 64 bytes.
+                        let weights = unsafe { _mm_loadu_si128(line.as_ptr().add(at * 16).cast()) };
+                        let weights = _mm256_cvtepi8_epi16(weights);
+                        for (registers, four) in registers.iter_mut().zip(fours) {
+                            registers[at] = _mm256_add_epi32(registers[at], _mm256_madd_epi16(weights, four));
+                        }
+                    }
+                }
+            }
+            for (registers, sums) in registers.iter().zip(sums.as_chunks_mut::<OUTPUTS>().0) {
+                for (register, sums) in registers.iter().zip(sums.as_chunks_mut::<4>().0) {
+                    let mut halves = [0i32; 8];
+                    // SAFETY: eight integers of room.
+                    unsafe { _mm256_storeu_si256(halves.as_mut_ptr().cast(), *register) };
+                    *sums = [0, 2, 4, 6].map(|at| halves[at].wrapping_add(halves[at + 1]));
+                }
+            }
+        }
     }
 
     /// Sixteen rows by sixteen outputs: sixteen sums of a register each, one load of weights for sixteen instructions.

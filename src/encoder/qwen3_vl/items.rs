@@ -13,6 +13,10 @@ use crate::encoder::{EncoderError, Input, InputEmbedding, Window};
 use crate::imaging::PixelRange;
 use crate::vector;
 
+/// Bytes of a text that is looked at: counting its tokens takes some hundred bytes of memory for each, and no model reads more than
+/// the beginning.
+const MOST_TEXT: usize = 4 << 20;
+
 /// An input that is ready for the network.
 pub(super) struct Item<'a> {
     pub prompt: Prompt,
@@ -53,9 +57,17 @@ impl Qwen3Vl {
             min_pixels: pixels(input.min_pixels, USUAL_PIXELS.min_pixels),
             max_pixels: pixels(input.max_pixels, USUAL_PIXELS.max_pixels),
         };
-        // Whatever the input says, no picture is made larger than the model can read.
-        let read = |image| self.pictures.read(image, range, self.max_tokens);
-        let pictures = input.images.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        if let Some(text) = [&input.text, &input.instruction].into_iter().flatten().find(|it| it.len() > MOST_TEXT) {
+            return Err(EncoderError::TooLarge { bytes: text.len(), most: MOST_TEXT });
+        }
+        // Whatever the input says, its pictures are not made larger together than the model can read.
+        let mut left = self.max_tokens;
+        let mut pictures = Vec::new();
+        for image in &input.images {
+            let picture = self.pictures.read(image, range, left)?;
+            left = left.saturating_sub(picture.tokens.0 * picture.tokens.1);
+            pictures.push(picture);
+        }
         let instruction = prompt::instruction(input.instruction.as_deref());
         let shapes: Vec<_> = pictures.iter().map(|it| it.tokens).collect();
         let asked = Asked { instruction: &instruction, text: input.text.as_deref(), pictures: &shapes, limit };
