@@ -88,8 +88,11 @@ impl Quantised {
     /// Quantises a matrix.
     ///
     /// # Errors
-    /// Not a matrix, or a value that is not finite.
+    /// Not a matrix, not of floats, or a value that is not finite.
     pub fn of(matrix: &Stored) -> Result<Self> {
+        if !matrix.is_of_floats() {
+            bail!("{:?} instead of floats", matrix.kind());
+        }
         let [outputs, inner] = matrix.shape() else { bail!("{:?} is not a matrix", matrix.shape()) };
         let (outputs, inner) = (*outputs, *inner);
         let mut it = Quantised {

@@ -25,7 +25,7 @@ use pictures::{Picture, Pictures, USUAL_PIXELS};
 use prompt::{Asked, Prompt, Reader};
 use text::{Prefix, TextTower};
 use vision::VisionTower;
-use weights::{Files, Weights};
+use weights::{Files, Objection, Weights};
 
 pub use quantize::quantize;
 
@@ -73,9 +73,8 @@ struct Network {
 }
 
 impl Network {
-    /// # Errors
-    /// One line that names a tensor.
-    fn load(tensors: &TensorFile, config: &Config, compute: Compute) -> Result<Self, String> {
+    fn load(tensors: &TensorFile, config: &Config, compute: Compute) -> Result<Self, Objection> {
+        weights::check_quantised(tensors, compute)?;
         let bare = tensors.has("language_model.embed_tokens.weight");
         let prefix = if bare { String::new() } else { "model.".to_owned() };
         let weights = Weights { tensors, prefix, compute };
@@ -96,7 +95,7 @@ pub fn check_files(config: &[u8], weights: &[u8]) -> Result<(), EncoderError> {
     let tensors = TensorFile::open(&weights.to_vec().into());
     let tensors = tensors.map_err(|error| damaged("model.safetensors", error.to_string()))?;
     let network = Network::load(&tensors, &config, Compute::F32);
-    network.map(drop).map_err(|cause| damaged("model.safetensors", cause))
+    network.map(drop).map_err(|objection| objection.about("model.safetensors".to_owned()))
 }
 
 fn read_config(bytes: &[u8], file: &str) -> Result<Config, EncoderError> {
@@ -126,8 +125,8 @@ impl Qwen3Vl {
         let network = || {
             let files = Files::open(folder)?;
             let network = Network::load(&files.tensors, &config, options.compute);
-            let network = network.map_err(|cause| foreign(format!("{}/model.safetensors", folder.display()), cause))?;
-            Ok::<_, EncoderError>((network, files.parts))
+            let network = network.map_err(|objection| files.refused(objection))?;
+            Ok::<_, EncoderError>((network, files.parts.into_iter().map(|it| it.bytes).collect()))
         };
         let (reader, network) = rayon::join(reader, network);
         let (reader, (network, weights)) = (reader?, network?);
