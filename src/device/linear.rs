@@ -29,7 +29,19 @@ impl Compute {
             Compute::Q8 => "q8",
         }
     }
+
+    /// The name and the version of what decides the values of a product. Vectors of different ones must not meet.
+    pub fn arithmetic(self) -> String {
+        match self {
+            Compute::F32 => self.name().to_owned(),
+            Compute::Q8 => format!("{} {Q8_RULES}", self.name()),
+        }
+    }
 }
+
+/// Raised with every change to how weights and inputs are quantised: to steps and scales, to which inputs are quantised twice, and to which
+/// layers have fine inputs.
+const Q8_RULES: u32 = 1;
 
 /// `x W^T + b`.
 pub struct Linear {
@@ -76,8 +88,11 @@ impl Quantised {
     /// Quantises a matrix.
     ///
     /// # Errors
-    /// Not a matrix, or a value that is not finite.
+    /// Not a matrix, not of floats, or a value that is not finite.
     pub fn of(matrix: &Stored) -> Result<Self> {
+        if !matrix.is_of_floats() {
+            bail!("{:?} instead of floats", matrix.kind());
+        }
         let [outputs, inner] = matrix.shape() else { bail!("{:?} is not a matrix", matrix.shape()) };
         let (outputs, inner) = (*outputs, *inner);
         let mut it = Quantised {

@@ -56,6 +56,9 @@ impl Deref for Bytes {
     }
 }
 
+/// The types that values can be read of.
+const FLOATS: [Dtype; 3] = [Dtype::F16, Dtype::BF16, Dtype::F32];
+
 /// Values that a thread converts at a time. They fit the innermost cache.
 const BLOCK: usize = 1024;
 
@@ -140,7 +143,7 @@ impl TensorFile {
     /// # Errors
     /// One line that names the tensor: missing, of another shape, or not of floats.
     pub fn get(&self, name: &str, shape: &[usize]) -> Result<Stored, String> {
-        self.get_of(name, shape, &[Dtype::F16, Dtype::BF16, Dtype::F32])
+        self.get_of(name, shape, &FLOATS)
     }
 
     /// A tensor of this shape, of one of these types.
@@ -176,6 +179,16 @@ impl Stored {
         self.kind
     }
 
+    /// Whether its values can be read as f32. Others are read as not numbers.
+    pub fn is_of_floats(&self) -> bool {
+        FLOATS.contains(&self.kind)
+    }
+
+    /// Bytes of a value; one where a byte holds several.
+    fn value_bytes(&self) -> usize {
+        (self.kind.bitsize() / 8).max(1)
+    }
+
     /// The same values in another shape; none if that has more or fewer.
     pub fn reshaped(&self, shape: &[usize]) -> Option<Self> {
         let fits = shape.iter().product::<usize>() == self.len();
@@ -209,14 +222,14 @@ impl Stored {
 
     /// All values, by all threads of this pool. As many as `values` is long.
     pub fn copy_to(&self, values: &mut [f32]) {
-        let size = self.kind.bitsize() / 8;
+        let size = self.value_bytes();
         let parts = values.par_chunks_mut(16 * BLOCK).zip(self.bytes().par_chunks(16 * BLOCK * size));
         parts.for_each(|(values, bytes)| widen(self.kind, bytes, values));
     }
 
     /// Rows of a matrix from `first` on, as many as `values` has room for, by this thread. Less if there are fewer.
     pub fn copy_rows_to(&self, first: usize, inner: usize, values: &mut [f32]) {
-        let size = self.kind.bitsize() / 8;
+        let size = self.value_bytes();
         let bytes = self.bytes().get(first * inner * size..).unwrap_or_default();
         let count = values.len().min(bytes.len() / size);
         widen(self.kind, &bytes[..count * size], &mut values[..count]);
@@ -224,7 +237,7 @@ impl Stored {
 
     /// Row `at` of a matrix. None beyond its last.
     pub fn copy_row_to(&self, at: usize, row: &mut [f32]) -> Option<()> {
-        let length = row.len() * self.kind.bitsize() / 8;
+        let length = row.len() * self.value_bytes();
         let start = at.checked_mul(length)?;
         widen(self.kind, self.bytes().get(start..start.checked_add(length)?)?, row);
         Some(())
@@ -235,11 +248,13 @@ fn widen(kind: Dtype, bytes: &[u8], values: &mut [f32]) {
     match kind {
         Dtype::F16 => widen_f16(bytes, values),
         Dtype::BF16 => widen_halves(bytes, values, bf16::from_le_bytes, HalfFloatSliceExt::convert_to_f32_slice),
-        _ => {
+        Dtype::F32 => {
             for (value, &bytes) in values.iter_mut().zip(bytes.as_chunks().0) {
                 *value = f32::from_le_bytes(bytes);
             }
         }
+        // Nobody should ask for them; nothing that was computed from them passes for a result.
+        _ => values.fill(f32::NAN),
     }
 }
 

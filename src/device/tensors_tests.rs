@@ -65,6 +65,16 @@ fn floats_are_as_they_are() {
 }
 
 #[test]
+fn what_is_not_of_floats_has_no_values() {
+    for (kind, bytes) in [(Dtype::F64, vec![0; 32]), (Dtype::I8, vec![1; 4]), (Dtype::F8_E4M3, vec![1; 4])] {
+        let file = file(kind, &bytes);
+        assert!(file.get("a", &[2, 2]).is_err_and(|error| error.contains(&format!("holds {kind:?}"))));
+        let stored = file.get_of("a", &[2, 2], &[kind]).expect("it is there");
+        assert!(!stored.is_of_floats() && stored.values().iter().all(|it| it.is_nan()), "{kind:?}");
+    }
+}
+
+#[test]
 fn one_value_that_is_not_finite_is_found_in_every_type() {
     for (kind, sound, infinite) in [
         (Dtype::F16, &[0x00, 0xfb][..], &[0x00, 0x7c][..]),

@@ -3,6 +3,8 @@
 //! Knows nothing of what the files mean; [`MiniLm`] reads them.
 
 use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
@@ -69,7 +71,7 @@ pub(super) fn load_minilm(folder: &Path, options: &Options) -> Result<MiniLm, En
         origin: folder.display().to_string(),
         config: read("config.json")?,
         tokenizer: read("tokenizer.json")?,
-        weights: read("model.safetensors")?,
+        weights: read_up_to(&folder.join("model.safetensors"), MOST_WEIGHTS)?.into(),
         sums: None,
     };
     MiniLm::new(checkpoint, files)
@@ -97,13 +99,29 @@ fn fitted(options: &Options) -> Result<Checkpoint, EncoderError> {
     Ok(checkpoint)
 }
 
-/// A file of a folder, and its path for messages.
+/// Bytes of a configuration, a tokenizer or a list of files. The largest that are published have a sixth of it.
+pub(super) const MOST_JSON: u64 = 64 << 20;
+/// Bytes of the weights of a model that is read whole: ten times what it has.
+const MOST_WEIGHTS: u64 = 1 << 30;
+
+/// A file of a folder that is no weights, and its path for messages.
 pub(super) fn read(folder: &Path, name: &str) -> Result<(Bytes, String), EncoderError> {
     let path = folder.join(name);
-    let file = path.display().to_string();
-    match std::fs::read(&path) {
-        Ok(bytes) => Ok((bytes.into(), file)),
-        Err(cause) => Err(EncoderError::Unreadable { file, cause }),
+    Ok((read_up_to(&path, MOST_JSON)?.into(), path.display().to_string()))
+}
+
+/// A file of at most so many bytes; a longer one is not read into memory.
+pub(super) fn read_up_to(path: &Path, most: u64) -> Result<Vec<u8>, EncoderError> {
+    let file = || path.display().to_string();
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(most + 1).read_to_end(&mut bytes));
+    match read {
+        Err(cause) => Err(EncoderError::Unreadable { file: file(), cause }),
+        Ok(_) if bytes.len() as u64 > most => Err(EncoderError::Damaged {
+            file: file(),
+            cause: format!("it has more than the {most} bytes that such a file can have"),
+        }),
+        Ok(_) => Ok(bytes),
     }
 }
 

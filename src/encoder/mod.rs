@@ -164,6 +164,8 @@ pub enum EncoderError {
     Damaged { file: String, cause: String },
     #[error("the model file {file} is of a model that Sightline can't run: {cause}; use the files of {id}")]
     Foreign { file: String, cause: String, id: String },
+    #[error("the 8-bit weights of {file} can't be used: {cause}; {remedy}")]
+    Quantised { file: String, cause: String, remedy: &'static str },
     #[error("this build carries no model (feature `bundled-models` is off); name a folder that holds one")]
     NotBundled,
     #[error("the tokenizer failed on a text of {bytes} bytes: {cause}; leave that file out and report it")]
@@ -204,6 +206,7 @@ impl EncoderError {
             EncoderError::Unwritable { .. } => "model_unwritable",
             EncoderError::Damaged { .. } => "model_damaged",
             EncoderError::Foreign { .. } => "model_unsupported",
+            EncoderError::Quantised { .. } => "model_quantised",
             EncoderError::NotBundled => "model_not_bundled",
             EncoderError::Tokenize { .. } => "tokenizer_failed",
             EncoderError::Compute { .. } => "model_failed",

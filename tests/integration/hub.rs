@@ -28,6 +28,8 @@ struct Ways {
     token: Option<&'static str>,
     /// A mirror sends no `x-error-code`, no linked size, and files without a redirection.
     is_mirror: bool,
+    /// Of a file neither the length nor a checksum is said.
+    is_silent: bool,
 }
 
 /// A request line with the header `range`, as `GET /path bytes=3-`.
@@ -106,9 +108,9 @@ impl Served {
             return send(stream, 404, &[code("RevisionNotFound")], b"");
         }
         let Some(content) = self.files.get(file) else { return send(stream, 404, &[code("EntryNotFound")], b"") };
-        let etag = format!("\"{}\"", etag(file, content));
+        let etag = if ways.is_silent { "\"some-name\"".to_owned() } else { format!("\"{}\"", etag(file, content)) };
         if ways.is_mirror && method == "HEAD" {
-            let length = content.len().to_string();
+            let length = if ways.is_silent { String::new() } else { content.len().to_string() };
             return send(stream, 200, &[("x-repo-commit", COMMIT), ("etag", &etag), ("content-length", &length)], b"");
         }
         if ways.is_mirror {
@@ -131,7 +133,7 @@ impl Served {
         let start = start.filter(|_| !ways.ignores_ranges);
         let sent = &content[start.unwrap_or(0)..];
         let places = format!("bytes {}-{}/{}", start.unwrap_or(0), content.len() - 1, content.len());
-        let length = sent.len().to_string();
+        let length = if ways.is_silent { String::new() } else { sent.len().to_string() };
         let status = if start.is_some() { 206 } else { 200 };
         let headers = [("content-length", length.as_str()), ("content-range", &places)];
         match ways.cut.take_if(|it| it.0 == file) {
@@ -144,9 +146,10 @@ impl Served {
     }
 }
 
+/// A header without a value is left out.
 fn send(mut stream: &TcpStream, status: u16, headers: &[(&str, &str)], body: &[u8]) -> std::io::Result<()> {
     let mut head = format!("HTTP/1.1 {status} Said\r\nconnection: close\r\n");
-    for (name, value) in headers {
+    for (name, value) in headers.iter().filter(|it| !it.1.is_empty()) {
         head += &format!("{name}: {value}\r\n");
     }
     if !headers.iter().any(|it| it.0 == "content-length") {
@@ -161,10 +164,18 @@ fn sha256(content: &[u8]) -> String {
     Sha256::digest(content).iter().map(|it| format!("{it:02x}")).collect()
 }
 
-/// Large files go by their SHA-256, others by a shorter name.
+/// Large files go by their SHA-256, others by the name that git has for them.
 fn etag(file: &str, content: &[u8]) -> String {
-    let sum = sha256(content);
-    if file.ends_with(".safetensors") { sum } else { sum[..40].to_owned() }
+    if file.ends_with(".safetensors") {
+        return sha256(content);
+    }
+    gix::objs::compute_hash(gix::hash::Kind::Sha1, gix::objs::Kind::Blob, content).unwrap().to_string()
+}
+
+#[test]
+fn the_names_of_small_files_are_those_that_git_has() {
+    // By `git hash-object` on a file of two bytes.
+    assert_eq!(etag("config.json", b"{}"), "9e26dfeeb6e641a33dae4961196235bdb965b21b");
 }
 
 fn bundled(name: &str) -> Vec<u8> {
@@ -360,6 +371,10 @@ fn what_is_not_as_it_was_described_is_not_kept() {
     place.check_failure(&damaged, &[MODEL], 1, &["model.safetensors", "its SHA-256 is", "run it again"]);
     let blobs = std::fs::read_dir(place.model().join("blobs")).unwrap();
     assert_eq!(blobs.count(), 2, "the other two files");
+    let small = Hub::start(files(), Ways { damaged: Some("tokenizer.json"), ..Ways::default() });
+    Place::new().check_failure(&small, &[MODEL], 1, &["tokenizer.json", "its SHA-1 is", "run it again"]);
+    let silent = Hub::start(files(), Ways { is_mirror: true, is_silent: true, ..Ways::default() });
+    Place::new().check_failure(&silent, &[MODEL], 1, &["says neither how long config.json is", "HF_ENDPOINT"]);
     let too_long = Hub::start(files(), Ways { too_long: Some("tokenizer.json"), ..Ways::default() });
     Place::new().check_failure(&too_long, &[MODEL], 1, &["tokenizer.json", "broke off after 8 bytes", "there are 9"]);
     assert_eq!(place.pull(&Hub::start(files(), Ways::default()), &[MODEL])["downloaded"], 300_000);

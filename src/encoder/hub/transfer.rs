@@ -23,9 +23,24 @@ pub(super) struct Described {
     /// The file's address at this very commit.
     pub url: String,
     pub commit: String,
-    /// Names the content; the SHA-256 of a large file.
+    /// Names the content: the SHA-256 of a large file, the name that git has for a small one. Mirrors have names of their own.
     pub etag: String,
     pub bytes: Option<u64>,
+}
+
+impl Described {
+    fn is_sha256(&self) -> bool {
+        is_hex(&self.etag, 64)
+    }
+
+    /// SHA-1, of a blob as git has it or, at some mirrors, of its bytes alone.
+    fn is_sha1(&self) -> bool {
+        is_hex(&self.etag, 40)
+    }
+}
+
+fn is_hex(etag: &str, digits: usize) -> bool {
+    etag.len() == digits && etag.bytes().all(|it| it.is_ascii_hexdigit())
 }
 
 /// Asks the hub about one model.
@@ -168,6 +183,11 @@ impl<'a> Transfer<'a> {
         }
         let own = answer.body().content_length().map(|it| it + partial.done);
         let total = described.bytes.or(own);
+        if total.is_none() && !described.is_sha256() && !described.is_sha1() {
+            // Nobody could tell when it is cut.
+            let what = format!("it says neither how long {file} is nor what its checksum is");
+            return Err(HubError::Strange { url: described.url.clone(), what });
+        }
         partial.read(file, answer.into_body().into_reader(), total, progress)
     }
 
@@ -274,28 +294,57 @@ impl Partial {
     }
 
     /// Gives the file its name, if it is what it should be; else it is removed.
-    fn finish(self, file: &str, described: &Described, blob: &Path) -> Result<(), HubError> {
-        let Partial { path, file: handle, done, hash } = self;
-        if let Some(what) = objection(done, hash, described) {
-            let _ = std::fs::remove_file(&path);
+    fn finish(mut self, file: &str, described: &Described, blob: &Path) -> Result<(), HubError> {
+        if let Some(what) = self.objection(described).map_err(|error| HubError::write(&self.path, error))? {
+            let _ = std::fs::remove_file(&self.path);
             return Err(HubError::Damaged { file: file.to_owned(), what });
         }
-        let named = handle.sync_all().and_then(|()| std::fs::rename(&path, blob));
+        let named = self.file.sync_all().and_then(|()| std::fs::rename(&self.path, blob));
         named.map_err(|error| HubError::write(blob, error))
+    }
+
+    /// Why the bytes are not those that were described.
+    fn objection(&mut self, described: &Described) -> io::Result<Option<String>> {
+        if let Some(bytes) = described.bytes.filter(|it| *it != self.done) {
+            return Ok(Some(format!("{} bytes came instead of {bytes}", self.done)));
+        }
+        let sums = match described {
+            it if it.is_sha256() => vec![hex(&self.hash.clone().finalize())],
+            it if it.is_sha1() => self.sha1s()?.into(),
+            _ => return Ok(None),
+        };
+        let is_one = sums.iter().any(|it| it.eq_ignore_ascii_case(&described.etag));
+        let kind = if described.is_sha256() { "SHA-256" } else { "SHA-1" };
+        Ok((!is_one).then(|| format!("its {kind} is {}, not {}", sums[0], described.etag)))
+    }
+
+    /// SHA-1 of a small file: as git has it, and of the bytes alone.
+    fn sha1s(&mut self) -> io::Result<[String; 2]> {
+        let (mut blob, mut bare) = (gix::hash::hasher(SHA1), gix::hash::hasher(SHA1));
+        blob.update(format!("blob {}\0", self.done).as_bytes());
+        self.file.seek(SeekFrom::Start(0))?;
+        let mut buffer = vec![0; 1 << 16];
+        loop {
+            match self.file.read(&mut buffer)? {
+                0 => break,
+                count => [&mut blob, &mut bare].into_iter().for_each(|it| it.update(&buffer[..count])),
+            }
+        }
+        let finished = |hasher: gix::hash::Hasher| {
+            let sum = hasher.try_finalize().map_err(|error| io::Error::other(error.to_string()))?;
+            Ok::<_, io::Error>(sum.to_string())
+        };
+        Ok([finished(blob)?, finished(bare)?])
     }
 }
 
-/// Why bytes are not those that were described.
-fn objection(done: u64, hash: Sha256, described: &Described) -> Option<String> {
-    if let Some(bytes) = described.bytes.filter(|it| *it != done) {
-        return Some(format!("{done} bytes came instead of {bytes}"));
-    }
-    let is_sha256 = described.etag.len() == 64 && described.etag.bytes().all(|it| it.is_ascii_hexdigit());
-    let mut sum = String::new();
-    for byte in hash.finalize() {
+const SHA1: gix::hash::Kind = gix::hash::Kind::Sha1;
+
+fn hex(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for byte in bytes {
         // Writing to a string can't fail.
-        let _ = write!(sum, "{byte:02x}");
+        let _ = write!(text, "{byte:02x}");
     }
-    (is_sha256 && !sum.eq_ignore_ascii_case(&described.etag))
-        .then(|| format!("its SHA-256 is {sum}, not {}", described.etag))
+    text
 }

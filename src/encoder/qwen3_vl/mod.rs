@@ -25,7 +25,7 @@ use pictures::{Picture, Pictures, USUAL_PIXELS};
 use prompt::{Asked, Prompt, Reader};
 use text::{Prefix, TextTower};
 use vision::VisionTower;
-use weights::{Files, Weights};
+use weights::{Files, Objection, Weights};
 
 pub use quantize::quantize;
 
@@ -73,9 +73,8 @@ struct Network {
 }
 
 impl Network {
-    /// # Errors
-    /// One line that names a tensor.
-    fn load(tensors: &TensorFile, config: &Config, compute: Compute) -> Result<Self, String> {
+    fn load(tensors: &TensorFile, config: &Config, compute: Compute) -> Result<Self, Objection> {
+        weights::check_quantised(tensors, compute)?;
         let bare = tensors.has("language_model.embed_tokens.weight");
         let prefix = if bare { String::new() } else { "model.".to_owned() };
         let weights = Weights { tensors, prefix, compute };
@@ -96,7 +95,7 @@ pub fn check_files(config: &[u8], weights: &[u8]) -> Result<(), EncoderError> {
     let tensors = TensorFile::open(&weights.to_vec().into());
     let tensors = tensors.map_err(|error| damaged("model.safetensors", error.to_string()))?;
     let network = Network::load(&tensors, &config, Compute::F32);
-    network.map(drop).map_err(|cause| damaged("model.safetensors", cause))
+    network.map(drop).map_err(|objection| objection.about("model.safetensors".to_owned()))
 }
 
 fn read_config(bytes: &[u8], file: &str) -> Result<Config, EncoderError> {
@@ -126,8 +125,8 @@ impl Qwen3Vl {
         let network = || {
             let files = Files::open(folder)?;
             let network = Network::load(&files.tensors, &config, options.compute);
-            let network = network.map_err(|cause| foreign(format!("{}/model.safetensors", folder.display()), cause))?;
-            Ok::<_, EncoderError>((network, files.parts))
+            let network = network.map_err(|objection| files.refused(objection))?;
+            Ok::<_, EncoderError>((network, files.parts.into_iter().map(|it| it.bytes).collect()))
         };
         let (reader, network) = rayon::join(reader, network);
         let (reader, (network, weights)) = (reader?, network?);
@@ -151,8 +150,7 @@ impl Qwen3Vl {
 
 /// What the model is under some options.
 fn info(folder: &Path, row: &Checkpoint, options: &Options, config: &Config) -> Result<ModelInfo, EncoderError> {
-    let name = || folder.file_name().map_or_else(|| row.id.clone(), |it| it.to_string_lossy().into_owned());
-    let id = options.id.clone().unwrap_or_else(name);
+    let id = options.id.clone().unwrap_or_else(|| name(folder));
     let unfit = |option, asked, cause: String| Err(EncoderError::Unfit { option, asked, cause, id: id.clone() });
     let hidden = config.text.hidden;
     if options.id.as_ref() == Some(&row.id) && row.dimensions != hidden {
@@ -182,6 +180,13 @@ fn info(folder: &Path, row: &Checkpoint, options: &Options, config: &Config) -> 
     Ok(ModelInfo { id, dimensions, window_tokens: window, policy, compute, images: QUERY_IMAGES })
 }
 
+/// What a model of unknown origin is called: as its folder is, or by the whole path of one without a name. Never as a published model.
+fn name(folder: &Path) -> String {
+    let whole = || folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    let last = |path: &Path| path.file_name().map(|it| it.to_string_lossy().into_owned());
+    last(folder).or_else(|| last(&whole())).unwrap_or_else(|| whole().display().to_string())
+}
+
 impl Encoder for Qwen3Vl {
     fn info(&self) -> &ModelInfo {
         &self.info
@@ -189,15 +194,7 @@ impl Encoder for Qwen3Vl {
 
     /// The weights by their tables of contents, their lengths and samples of their values: see [`digest`].
     fn fingerprint(&self) -> &str {
-        self.fingerprint.get_or_init(|| {
-            let ModelInfo { dimensions, window_tokens, policy, compute, .. } = &self.info;
-            let Checkpoint { pooling, query_instruction, candidate_instruction, .. } = &self.row;
-            let files: Vec<String> =
-                self.files.iter().map(|it| sha256(it)).chain(self.weights.iter().map(digest)).collect();
-            let (policy, compute, files) = (policy.name(), compute.name(), files.join(" "));
-            let rules = format!("windows {RULES} of {window_tokens}, {pooling:?}, {policy}, {compute}, {dimensions}");
-            sha256(format!("{files} {rules} {query_instruction:?} {candidate_instruction:?}").as_bytes())
-        })
+        self.fingerprint.get_or_init(|| self.fingerprint_by(&self.info.compute.arithmetic()))
     }
 
     fn windows(&self, header: &str, body: &str) -> Result<Vec<Window>, EncoderError> {
@@ -269,6 +266,16 @@ impl Encoder for Qwen3Vl {
 }
 
 impl Qwen3Vl {
+    fn fingerprint_by(&self, arithmetic: &str) -> String {
+        let ModelInfo { dimensions, window_tokens, policy, .. } = &self.info;
+        let Checkpoint { pooling, query_instruction, candidate_instruction, .. } = &self.row;
+        let files: Vec<String> =
+            self.files.iter().map(|it| sha256(it)).chain(self.weights.iter().map(digest)).collect();
+        let (policy, files) = (policy.name(), files.join(" "));
+        let rules = format!("windows {RULES} of {window_tokens}, {pooling:?}, {policy}, {arithmetic}, {dimensions}");
+        sha256(format!("{files} {rules} {query_instruction:?} {candidate_instruction:?}").as_bytes())
+    }
+
     /// What becomes of the pictures of an issue, and those that can be used with their places among them.
     fn seen<'a>(&self, issue: &'a IssueReport) -> (Vec<ImageUse>, Vec<(usize, Picture<'a>)>) {
         let mut pictures = Vec::new();
@@ -293,20 +300,29 @@ impl Qwen3Vl {
     }
 }
 
-/// Bytes of a sample, and how many are taken.
-const SAMPLE: usize = 64 << 10;
-const SAMPLES: usize = 64;
+/// Bytes of a sample of a tensor.
+const SAMPLE: usize = 4 << 10;
+/// Tensors up to so many bytes are read whole.
+const WHOLE: usize = 64 << 10;
 
-/// What a file of weights is known by: SHA-256 over its length, its table of contents and 64 samples of 64 KiB at equal distances. All of
-/// it would take seconds for files that differ everywhere or nowhere: a training step changes every value. A file of at most 4 MiB
-/// is read whole.
+/// What a file of weights is known by: SHA-256 over its length, its table of contents and samples of every tensor. All of it would take
+/// seconds. What is trained may be a few matrices, but a matrix that is trained changes everywhere.
 fn digest(file: &Bytes) -> String {
+    let Ok(tensors) = TensorFile::open(file) else { return sha256(file) };
     let contents = file.first_chunk().map_or(0, |it| u64::from_le_bytes(*it) as usize).saturating_add(size_of::<u64>());
-    let (contents, values) = file.split_at_checked(contents).unwrap_or((file, &[]));
-    let distance = (values.len() / SAMPLES).max(SAMPLE);
-    let samples = values.chunks(distance).map(|it| &it[..it.len().min(SAMPLE)]);
+    let contents = file.get(..contents).unwrap_or(file);
+    let samples = tensors.all().into_iter().flat_map(|(_, stored)| samples(stored.bytes()));
     let parts: Vec<String> = std::iter::once(contents).chain(samples).map(sha256).collect();
     sha256(format!("{} {}", file.len(), parts.join(" ")).as_bytes())
+}
+
+/// The beginning, the middle and the end of a tensor, or all of a small one.
+fn samples(bytes: &[u8]) -> Vec<&[u8]> {
+    let (middle, end) = (bytes.len() / 2, bytes.len().saturating_sub(SAMPLE));
+    match bytes.len() <= WHOLE {
+        true => vec![bytes],
+        false => vec![&bytes[..SAMPLE], &bytes[middle..middle + SAMPLE], &bytes[end..]],
+    }
 }
 
 #[cfg(test)]

@@ -272,29 +272,55 @@ fn the_fingerprint_is_that_of_every_file_and_option() {
     let mut others = model(&usual());
     others.row.query_instruction.push('q');
     assert_ne!(others.fingerprint(), own);
+    assert_ne!(MODEL.fingerprint_by("q8 1"), MODEL.fingerprint_by("q8 2"));
+}
+
+/// A file of tensors whose bytes are all 7 but where `change` says otherwise.
+fn weights(tensors: &[(&str, usize)], change: Option<(&str, std::ops::Range<usize>)>) -> Bytes {
+    let values = |name: &str, length: usize| {
+        let mut bytes = vec![7u8; length];
+        if let Some((_, range)) = change.as_ref().filter(|it| it.0 == name) {
+            bytes[range.clone()].fill(8);
+        }
+        bytes
+    };
+    let all: Vec<(&str, Vec<u8>)> = tensors.iter().map(|&(name, length)| (name, values(name, length))).collect();
+    let views = all.iter().map(|(name, bytes)| {
+        let view = safetensors::tensor::TensorView::new(crate::device::tensors::Dtype::U8, vec![bytes.len()], bytes);
+        (*name, view.expect("a vector of bytes"))
+    });
+    safetensors::serialize(views.collect::<Vec<_>>(), None).expect("sound tensors").into()
 }
 
 #[test]
-fn files_of_weights_are_told_apart_by_their_samples() {
-    let file = |length: usize, contents: &[u8]| {
-        [&(contents.len() as u64).to_le_bytes()[..], contents, &vec![7; length]].concat()
-    };
-    let small = file(1 << 20, b"{}");
-    let own = digest(&small.clone().into());
-    for at in [0, 9, 10, small.len() / 2, small.len() - 1] {
-        let mut other = small.clone();
-        other[at] ^= 1;
-        assert_ne!(digest(&other.into()), own, "byte {at}");
+fn files_of_weights_are_told_apart_by_every_tensor() {
+    let names: Vec<String> = (0..100).map(|at| format!("layers.{at}.weight")).collect();
+    let mut tensors: Vec<(&str, usize)> = names.iter().map(|name| (name.as_str(), 70_000)).collect();
+    tensors.push(("norm", 64 << 10));
+    let own = digest(&weights(&tensors, None));
+    assert_eq!(digest(&weights(&tensors, None)), own);
+    for name in &names {
+        assert_ne!(digest(&weights(&tensors, Some((name, 0..70_000)))), own, "{name}");
     }
-    assert_ne!(digest(&file((1 << 20) + 1, b"{}").into()), own);
-    // In a larger one every 64th part is read from its beginning.
-    let large = file(64 << 20, b"{}");
-    let mut other = large.clone();
-    other[10 + (5 << 20)] ^= 1;
-    assert_ne!(digest(&other.into()), digest(&large.into()));
-    for odd in [&b""[..], b"123", &[0xff; 20]] {
-        digest(&odd.to_vec().into());
+    // Of a large tensor the beginning, the middle and the end count, of a small one every byte.
+    for (name, at) in [(&*names[40], 0), (&names[40], 36_000), (&names[40], 69_999), ("norm", 20_000)] {
+        assert_ne!(digest(&weights(&tensors, Some((name, at..at + 1)))), own, "byte {at} of {name}");
     }
+    tensors[0].0 = "other";
+    assert_ne!(digest(&weights(&tensors, None)), own);
+    let odd = [&b""[..], b"123", &[0xff; 20]].map(|it| digest(&it.to_vec().into()));
+    assert!(odd[0] != odd[1] && odd[1] != odd[2]);
+}
+
+#[test]
+fn a_folder_without_a_name_is_no_published_model() {
+    assert_eq!(name(Path::new("models/my-model")), "my-model");
+    assert_eq!(name(Path::new("models/my-model/.")), "my-model");
+    let above = fixtures().join("../../..").canonicalize().expect("it is there");
+    assert_eq!(name(&fixtures().join("../../..")), above.file_name().expect("it is no root").to_string_lossy());
+    let here = std::env::current_dir().expect("there is one");
+    assert_eq!(name(Path::new(".")), here.file_name().expect("it is no root").to_string_lossy());
+    assert_eq!(name(Path::new("/")), "/");
 }
 
 #[test]

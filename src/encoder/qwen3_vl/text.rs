@@ -13,7 +13,7 @@ use candle_core::{Device, Result, Tensor};
 use super::config::Text;
 use super::positions::{Rotation, Span, positions};
 use super::vision::Features;
-use super::weights::{Layers, Weights};
+use super::weights::{Layers, Objection, Weights};
 use crate::device::ops::{self, Attention};
 use crate::device::tensors::Stored;
 use crate::device::{Compute, Linear};
@@ -81,10 +81,10 @@ struct Pass<'a> {
 impl TextTower {
     /// # Errors
     /// One line that names a tensor: missing, of another shape or type, not finite.
-    pub(super) fn load(weights: &Weights, config: &Text) -> std::result::Result<Self, String> {
+    pub(super) fn load(weights: &Weights, config: &Text) -> std::result::Result<Self, Objection> {
         let beyond = format!("{}layers.{}.", weights.prefix, config.layers);
         if weights.tensors.names().any(|name| name.starts_with(&beyond)) {
-            return Err(format!("it has more layers than the {} of config.json", config.layers));
+            return Err(format!("it has more layers than the {} of config.json", config.layers).into());
         }
         let layers = weights.at("layers");
         Ok(TextTower {
@@ -241,7 +241,7 @@ impl Pass<'_> {
 }
 
 impl Layer {
-    fn load(weights: &Weights, config: &Text) -> std::result::Result<Self, String> {
+    fn load(weights: &Weights, config: &Text) -> std::result::Result<Self, Objection> {
         let Text { hidden, intermediate, head, .. } = *config;
         let (queries, keys) = (config.heads * head, config.kv_heads * head);
         let attention = weights.at("self_attn");

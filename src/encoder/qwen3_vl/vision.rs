@@ -10,7 +10,7 @@ use candle_core::{Device, Result, Tensor};
 use super::config::Vision;
 use super::positions::{frequency, turned};
 use super::text::in_rows;
-use super::weights::{Layers, Weights};
+use super::weights::{Layers, Objection, Weights};
 use crate::device::ops::{self, Attention};
 use crate::device::{Compute, Linear};
 
@@ -84,10 +84,10 @@ struct Pass<'a> {
 impl VisionTower {
     /// # Errors
     /// One line that names a tensor: missing, of another shape or type, not finite.
-    pub(super) fn load(weights: &Weights, config: &Vision) -> std::result::Result<Self, String> {
+    pub(super) fn load(weights: &Weights, config: &Vision) -> std::result::Result<Self, Objection> {
         let beyond = format!("{}blocks.{}.", weights.prefix, config.depth);
         if weights.tensors.names().any(|name| name.starts_with(&beyond)) {
-            return Err(format!("it has more blocks than the {} of config.json", config.depth));
+            return Err(format!("it has more blocks than the {} of config.json", config.depth).into());
         }
         let Vision { hidden, frames, patch, side, .. } = *config;
         // The pixels are exact in 8 bits and their products cheap: they stay in full precision.
@@ -196,7 +196,7 @@ fn stretched(count: usize, side: usize) -> Vec<Between> {
 }
 
 impl Norm {
-    fn load(weights: &Weights, width: usize) -> std::result::Result<Self, String> {
+    fn load(weights: &Weights, width: usize) -> std::result::Result<Self, Objection> {
         Ok(Norm { weight: weights.tensor("weight", &[width])?, bias: weights.tensor("bias", &[width])? })
     }
 
@@ -205,12 +205,12 @@ impl Norm {
     }
 }
 
-fn linear(weights: &Weights, name: &str, input: usize, output: usize) -> std::result::Result<Linear, String> {
+fn linear(weights: &Weights, name: &str, input: usize, output: usize) -> std::result::Result<Linear, Objection> {
     weights.linear(&Layers { parts: &[(name, output)], input, has_bias: true })
 }
 
 impl Block {
-    fn load(weights: &Weights, config: &Vision) -> std::result::Result<Self, String> {
+    fn load(weights: &Weights, config: &Vision) -> std::result::Result<Self, Objection> {
         let Vision { hidden, intermediate, .. } = *config;
         let (attention, inner) = (weights.at("attn"), weights.at("mlp"));
         Ok(Block {
@@ -245,7 +245,7 @@ impl Block {
 }
 
 impl Merger {
-    fn load(weights: &Weights, config: &Vision, is_joint: bool) -> std::result::Result<Self, String> {
+    fn load(weights: &Weights, config: &Vision, is_joint: bool) -> std::result::Result<Self, Objection> {
         let joint = config.hidden * config.merged();
         Ok(Merger {
             norm: Norm::load(&weights.at("norm"), if is_joint { joint } else { config.hidden })?,

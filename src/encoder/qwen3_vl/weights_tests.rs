@@ -48,8 +48,14 @@ fn index(parts: &[(&str, &[String])]) -> Vec<u8> {
 
 #[track_caller]
 fn check(files: &[(&str, &[u8])], expected: &[&str]) {
+    check_of(Compute::F32, files, expected);
+}
+
+#[track_caller]
+fn check_of(compute: Compute, files: &[(&str, &[u8])], expected: &[&str]) {
     let folder = folder(files);
-    let Err(error) = load(folder.path(), &Options::default()) else { panic!("it was accepted") };
+    let options = Options { compute, ..Options::default() };
+    let Err(error) = load(folder.path(), &options) else { panic!("it was accepted") };
     let message = error.to_string();
     assert_eq!(message.lines().count(), 1, "{message}");
     for part in expected {
@@ -140,15 +146,59 @@ fn tensors_of_another_model() {
     check(&[("model.safetensors", &more)], &["more layers than the 4"]);
 }
 
+/// The weights with a value of a tensor that is not a number.
+fn with_nan(name: &str) -> Vec<u8> {
+    let mut whole = whole();
+    let (contents, data) = parsed(&whole);
+    let start = whole.len() - data.len() + contents[name]["data_offsets"][0].as_u64().expect("an offset") as usize;
+    whole[start + 4..start + 8].copy_from_slice(&f32::NAN.to_le_bytes());
+    whole
+}
+
 #[test]
 fn values_that_are_not_finite() {
-    let whole = whole();
-    let (contents, data) = parsed(&whole);
-    for name in [NORM, "model.visual.blocks.0.mlp.linear_fc1.weight", "model.visual.pos_embed.weight"] {
-        let start = whole.len() - data.len() + contents[name]["data_offsets"][0].as_u64().expect("an offset") as usize;
-        let mut damaged = whole.clone();
-        damaged[start + 4..start + 8].copy_from_slice(&f32::NAN.to_le_bytes());
-        check(&[("model.safetensors", &damaged)], &[name, "not finite"]);
+    let up = "model.language_model.layers.2.mlp.up_proj.weight";
+    for name in [NORM, up, "model.visual.blocks.0.mlp.linear_fc1.weight", "model.visual.pos_embed.weight"] {
+        let quoted = format!("tensor `{name}`");
+        for compute in Compute::ALL {
+            let expected = ["model.safetensors is damaged", &quoted, "not finite"];
+            check_of(compute, &[("model.safetensors", &with_nan(name))], &expected);
+        }
+    }
+}
+
+#[test]
+fn of_several_files_the_one_with_the_tensor_is_named() {
+    let parts = |whole: &[u8]| [true, false].map(|visual| part(whole, |name| name.contains("visual") == visual));
+    let check = |whole: &[u8], expected: &[&str]| {
+        let [(first_names, first), (second_names, second)] = parts(whole);
+        let index = index(&[("a.safetensors", &first_names), ("b.safetensors", &second_names)]);
+        check(
+            &[("model.safetensors.index.json", &index), ("a.safetensors", &first), ("b.safetensors", &second)],
+            expected,
+        );
+    };
+    check(&with_nan(NORM), &["b.safetensors is damaged", NORM]);
+    check(&with_nan("model.visual.pos_embed.weight"), &["a.safetensors is damaged", "pos_embed"]);
+    let shape = changed(|contents| contents[NORM]["shape"] = serde_json::json!([8, 8]));
+    check(&shape, &["b.safetensors is of a model that", "[8, 8] instead of [64]"]);
+    let renamed = changed(|contents| {
+        let norm = contents.remove(NORM).expect("it has one");
+        contents.insert("other".to_owned(), norm);
+    });
+    check(&renamed, &["model.safetensors.index.json is of a model that", NORM]);
+}
+
+#[test]
+fn files_of_text_have_a_limit() {
+    for name in ["config.json", "tokenizer.json", "model.safetensors.index.json"] {
+        let folder = folder(&[("model.safetensors.index.json", b"{}")]);
+        let file = std::fs::File::create(folder.path().join(name)).expect("a writable folder");
+        // It has no blocks on the disk.
+        file.set_len(MOST_JSON + 1).expect("a file may have holes");
+        let Err(error) = load(folder.path(), &Options::default()) else { panic!("it was read") };
+        assert_eq!(error.code(), "model_damaged");
+        assert!(error.to_string().contains(&format!("{name} is damaged: it has more than")), "{error}");
     }
 }
 
