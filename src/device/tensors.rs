@@ -27,7 +27,7 @@ impl Bytes {
     /// # Errors
     /// Those of the file system.
     pub fn map(path: &Path) -> std::io::Result<Self> {
-        let file = File::open(path)?;
+        let file = open(path)?;
         // SAFETY: mapped bytes may change or vanish under us when another process writes to the file or cuts it. Model files are written
         // once and then only read; every tensor's place was compared with the file's length, any bytes are valid values of its type,
         // and no decision about memory is made twice from the same bytes. A file that is cut while it is in use ends the process.
@@ -58,6 +58,17 @@ impl Deref for Bytes {
 
 /// The types that values can be read of.
 const FLOATS: [Dtype; 3] = [Dtype::F16, Dtype::BF16, Dtype::F32];
+
+/// Opens a file that is one: a pipe would be waited for, and a device may have no end.
+///
+/// # Errors
+/// Those of the file system; something that is no file.
+pub fn open(path: &Path) -> std::io::Result<File> {
+    match std::fs::metadata(path)?.is_file() {
+        true => File::open(path),
+        false => Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is no regular file")),
+    }
+}
 
 /// Values that a thread converts at a time. They fit the innermost cache.
 const BLOCK: usize = 1024;

@@ -3,7 +3,6 @@
 //! Knows nothing of what the files mean; [`MiniLm`] reads them.
 
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
@@ -11,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::registry::{Checkpoint, default_checkpoint};
 use super::{EncoderError, MiniLm, Options};
-use crate::device::tensors::Bytes;
+use crate::device::tensors::{Bytes, open};
 
 /// The files of a model, as bytes.
 #[derive(Clone)]
@@ -114,7 +113,7 @@ pub(super) fn read(folder: &Path, name: &str) -> Result<(Bytes, String), Encoder
 pub(super) fn read_up_to(path: &Path, most: u64) -> Result<Vec<u8>, EncoderError> {
     let file = || path.display().to_string();
     let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(most + 1).read_to_end(&mut bytes));
+    let read = open(path).and_then(|file| file.take(most + 1).read_to_end(&mut bytes));
     match read {
         Err(cause) => Err(EncoderError::Unreadable { file: file(), cause }),
         Ok(_) if bytes.len() as u64 > most => Err(EncoderError::Damaged {

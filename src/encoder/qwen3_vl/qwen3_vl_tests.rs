@@ -341,3 +341,39 @@ proptest! {
         prop_assert!(found.is_ok_and(|it| it.truncated_from.is_none()));
     }
 }
+
+#[test]
+fn pictures_that_the_model_cant_read_together_are_refused_before_they_are_all_decoded() {
+    let one = image("plain_130x101.png");
+    let many = Input { images: vec![one; 2000], ..text("many") };
+    let results = embed(&MODEL, &[text("short"), many, text("short")]);
+    assert_eq!(results[1].as_ref().expect_err("it is too much").code(), "input_too_long");
+    check_same(&results[0].as_ref().expect("sound").vector, &results[2].as_ref().expect("sound").vector);
+}
+
+#[test]
+fn a_text_that_is_too_large_to_count_is_refused() {
+    let huge = "word ".repeat(1_000_000);
+    for input in [text(&huge), Input { instruction: Some(huge.clone()), ..text("short") }] {
+        let error = embed(&MODEL, &[input]).remove(0).expect_err("it is too much");
+        assert_eq!(error.code(), "text_too_large", "{error}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_no_file_is_not_waited_for() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for name in ["config.json", "tokenizer.json", "model.safetensors"] {
+        std::fs::copy(fixtures().join("tiny-a").join(name), folder.path().join(name)).expect("it can be copied");
+    }
+    for name in ["config.json", "tokenizer.json", "model.safetensors"] {
+        let path = folder.path().join(name);
+        let kept = path.with_extension("kept");
+        std::fs::rename(&path, &kept).expect("it can be renamed");
+        std::os::unix::fs::symlink("/dev/zero", &path).expect("a link");
+        let error = crate::encoder::load(folder.path(), &Options::default()).err().expect("it is no model");
+        assert!(error.to_string().contains("no regular file") && error.to_string().contains(name), "{error}");
+        std::fs::remove_file(&path).and_then(|()| std::fs::rename(&kept, &path)).expect("it can be put back");
+    }
+}
