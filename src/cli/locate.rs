@@ -258,10 +258,6 @@ impl Outcome<'_> {
             terminal::warning(&format!(
                 "the index has vectors of {other} and the question is of {own}, so {count} had to be embedded; `{command}` makes it one of that"
             ));
-        } else if self.request.retriever == RetrieverKind::Dense && self.searched.is_indexed() {
-            terminal::remark(&format!(
-                "{count} had no vector in the index and had to be embedded; `{command}` embeds all of them"
-            ));
         }
     }
 

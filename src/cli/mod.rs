@@ -12,6 +12,7 @@ mod issue;
 mod json;
 mod loaded;
 mod locate;
+mod markdown;
 mod model;
 mod place;
 mod progress;

@@ -22,7 +22,8 @@ pub struct Flags {
     /// all-MiniLM-L6-v2, which is in the program].
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
-    /// What the model computes in: f32 is exact, q8 has 8-bit weights and is several times as fast [default: auto, as suits the model].
+    /// What the model computes in: f32 is exact, q8 has 8-bit weights and is several times as fast [default: auto, as suits model,
+    /// policy and processor].
     #[arg(long, value_parser = one_of(Dtype::ALL, Dtype::name))]
     dtype: Option<Dtype>,
     /// How texts and pictures are read: as they are meant, or bit for bit as the model's authors do [default: default].
