@@ -289,6 +289,14 @@ mod tests {
     }
 
     #[test]
+    fn a_window_that_the_encoder_fails_on_is_counted_as_that_and_costs_itself() {
+        let encoder = StandIn { fails_on: Some(20), ..StandIn::new() };
+        let (found, embedded) = compared(&["s20", "s30\ns20"], &[0, 1], None, &encoder, &MemoryStore::default());
+        assert_eq!(found, [(1, 30)]);
+        assert_eq!(embedded, Embedded { candidates: 1, windows: 1, failed: 2, ..Embedded::default() });
+    }
+
+    #[test]
     fn each_candidate_has_the_windows_that_are_its_own_and_no_window_is_embedded_twice() {
         let (encoder, store) = (StandIn::new(), MemoryStore::default());
         let texts = ["s10\ns20", "s30", "s50\ns40"];
