@@ -63,9 +63,9 @@ fn show(data: &DataDirectory, as_json: bool) -> Result<(), Failure> {
     for model in &stats.models {
         let fingerprint = &model.fingerprint[..model.fingerprint.len().min(12)];
         let text = format!(
-            "  {}: {} vectors of {} dimensions, {}",
+            "  {}: {} of {} dimensions, {}",
             model.id,
-            model.vectors,
+            terminal::counted(model.vectors as usize, "vector"),
             model.dimensions,
             terminal::bytes(model.bytes)
         );
@@ -83,7 +83,8 @@ fn prune(data: &DataDirectory, to: u64, as_json: bool) -> Result<(), Failure> {
     if as_json {
         return Ok(json::print(&json::Pruned { vectors: removed.vectors, bytes: removed.bytes })?);
     }
-    terminal::remark(&format!("{} vectors removed, {}", removed.vectors, terminal::bytes(removed.bytes)));
+    let vectors = terminal::counted(removed.vectors as usize, "vector");
+    terminal::remark(&format!("{vectors} removed, {}", terminal::bytes(removed.bytes)));
     Ok(())
 }
 

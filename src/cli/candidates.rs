@@ -50,7 +50,8 @@ fn print_text(snapshot: &Snapshot) -> anyhow::Result<()> {
     page.flush()?;
     let files = snapshot.candidates.iter().filter(|it| it.level == Level::File).count();
     let functions = snapshot.candidates.len() - files;
-    terminal::remark(&format!("{files} files, {functions} functions, {} skipped", snapshot.skipped.len()));
+    let (files, functions) = (terminal::counted(files, "file"), terminal::counted(functions, "function"));
+    terminal::remark(&format!("{files}, {functions}, {} skipped", snapshot.skipped.len()));
     Ok(())
 }
 

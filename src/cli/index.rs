@@ -136,6 +136,7 @@ fn stop_on_signals() -> Result<(), Failure> {
         if STOP.swap(true, Ordering::Relaxed) {
             std::process::exit(INTERRUPTED.into());
         }
+        terminal::remark("stopping after this batch; Ctrl-C again stops at once");
     };
     Ok(ctrlc::set_handler(handler).context("the system lets no program wait for Ctrl-C")?)
 }
@@ -291,10 +292,8 @@ const MOST_REST: Duration = Duration::from_secs(30);
 /// Says what of a repository did not get into its index as it should.
 pub fn warn(report: &Report) {
     if report.embedding.failed > 0 {
-        let missing = report.counts.windows - report.counts.vectors;
-        terminal::warning(&format!(
-            "{missing} windows have no vector, so the index is partial; the next run tries them again"
-        ));
+        let missing = terminal::counted(report.counts.windows - report.counts.vectors, "window");
+        terminal::warning(&format!("{missing} without a vector, so the index is partial; the next run tries again"));
     }
 }
 
@@ -310,10 +309,10 @@ pub fn name_of(target: &Target) -> String {
 fn summary(id: &str, report: &Report) -> Vec<String> {
     let seconds = report.time.as_secs_f32();
     let of = format!(
-        "{id}, {}: {} files and {} functions",
+        "{id}, {}: {} and {}",
         name_of(&report.target),
-        report.counts.files,
-        report.counts.functions
+        terminal::counted(report.counts.files, "file"),
+        terminal::counted(report.counts.functions, "function")
     );
     if !report.is_new {
         let told = format!("{of}, up to date ({seconds:.2} s)");
@@ -323,8 +322,7 @@ fn summary(id: &str, report: &Report) -> Vec<String> {
     let embedding = report.embedding_time.as_secs_f32();
     let rate = match embedded > 0 && embedding > 0.0 {
         true => {
-            let candidates = report.candidates as f32 * embedded as f32 / (embedded + cached) as f32;
-            format!(", {:.0} windows/s, {:.0} candidates/s", embedded as f32 / embedding, candidates / embedding)
+            format!(", {:.1} windows/s", embedded as f32 / embedding)
         }
         false => String::new(),
     };
@@ -332,8 +330,12 @@ fn summary(id: &str, report: &Report) -> Vec<String> {
     let (added, changed, removed) = (added.len(), changed.len(), removed.len());
     [
         format!("{of} in {seconds:.1} s"),
-        format!("  {added} files added, {changed} changed, {removed} removed: {} new candidates", report.candidates),
-        format!("  {embedded} windows embedded, {cached} known{rate}"),
+        format!(
+            "  {} added, {changed} changed, {removed} removed: {}",
+            terminal::counted(added, "file"),
+            terminal::counted(report.candidates, "new candidate")
+        ),
+        format!("  {} embedded, {cached} known{rate}", terminal::counted(embedded, "window")),
     ]
     .into_iter()
     .chain(lack(&report.counts))

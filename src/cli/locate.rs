@@ -12,10 +12,11 @@ use super::loaded::{Loaded, Pending};
 use super::searched::{Asked, Searched};
 use super::terminal::{DIM, HEADING, NAME, PATH, PLAIN, Page, printable, shortened};
 use super::{Failure, issue, json, model, one_of, place, progress, terminal};
-use crate::config::{Refresh, Settings};
+use crate::config::{IndexVectors, Refresh, Settings};
 use crate::encoder::QueryEmbedding;
 use crate::imaging;
-use crate::retriever::{Answer, Granularity, Hit, Localizer, Question, Request, RetrieverKind};
+use crate::retriever::ingest::model_run;
+use crate::retriever::{Answer, Embedded, Granularity, Hit, Localizer, Question, Request, RetrieverKind};
 use crate::types::{IssueImage, Level};
 
 /// Rank the files and functions of a repository by how likely an issue is about them.
@@ -87,8 +88,10 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
         };
         let loaded = pending.as_ref().map(Pending::get).transpose()?;
         let images = images(&issue, loaded.map(|it| &it.query), &settings.images);
+        let command = index_command(arguments, settings);
+        let total = start.elapsed();
         let outcome =
-            Outcome { searched: &searched, answer: &answer, request: &request, loaded, images, total: start.elapsed() };
+            Outcome { searched: &searched, answer: &answer, request: &request, loaded, images, command, total };
         outcome.warn();
         if arguments.json {
             outcome.print_json(arguments.explain)?
@@ -100,6 +103,15 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
         }
         Ok(())
     })
+}
+
+/// The command that makes an index with all vectors for questions like this one.
+fn index_command(arguments: &Arguments, settings: &Settings) -> String {
+    let repository = arguments.repo.to_string_lossy();
+    let mut words = vec!["sightline", "index", &repository];
+    words.extend(arguments.rev.iter().flat_map(|it| ["--rev", it]));
+    words.extend((settings.index.vectors != IndexVectors::All).then_some(["--vectors", "all"]).into_iter().flatten());
+    model::command(&words, settings)
 }
 
 /// The settings with the flags that are one of them.
@@ -181,6 +193,8 @@ struct Outcome<'a> {
     request: &'a Request,
     loaded: Option<&'a Loaded>,
     images: Vec<json::Image>,
+    /// Makes an index for such questions.
+    command: String,
     total: Duration,
 }
 
@@ -209,17 +223,7 @@ impl Outcome<'_> {
         } else if self.answer.files.is_empty() && self.answer.functions.is_empty() {
             terminal::warning("no word of the issue stands in the repository; --retriever dense compares meanings");
         }
-        if let Some(lack) = self.loaded.and_then(|it| self.searched.lack(&it.model)) {
-            terminal::warning(&lack);
-        }
-        let counts = self.searched.counts().filter(|it| !it.is_complete() && it.vectors > 0);
-        if let Some(counts) = counts.filter(|_| self.request.retriever == RetrieverKind::Dense) {
-            terminal::warning(&format!(
-                "{} of the index's {} windows have no vector and were not compared; `sightline index --vectors all` embeds them",
-                counts.windows - counts.vectors,
-                counts.windows
-            ));
-        }
+        self.warn_of_embedding();
         if let Some(reason) = &self.answer.embedded.unkept {
             terminal::warning(&format!("vectors are not kept: {reason}"));
         }
@@ -233,6 +237,26 @@ impl Outcome<'_> {
             terminal::warning(&format!(
                 "the encoder read {} of the issue's {} tokens; {rest}",
                 query.used, query.tokens
+            ));
+        }
+    }
+
+    /// Says what had to be embedded that an index would have had, and what failed.
+    fn warn_of_embedding(&self) {
+        let (Embedded { windows, failed, .. }, Some(loaded)) = (&self.answer.embedded, self.loaded) else { return };
+        if *failed > 0 {
+            let windows = terminal::counted(*failed, "window");
+            terminal::warning(&format!("the encoder failed on {windows}, which were not compared"));
+        }
+        if *windows == 0 {
+            return;
+        }
+        let (count, command) = (terminal::counted(*windows, "window"), &self.command);
+        if let Some(other) = self.searched.other_model(&loaded.model) {
+            let info = loaded.encoder.info();
+            let own = model::described(&info.id, &model_run(info));
+            terminal::warning(&format!(
+                "the index has vectors of {other} and the question is of {own}, so {count} had to be embedded; `{command}` makes it one of that"
             ));
         }
     }
@@ -295,6 +319,7 @@ impl Outcome<'_> {
             vectors: self.searched.counts().map(|it| it.vectors),
             compared_candidates: self.answer.embedded.candidates,
             embedded_windows: self.answer.embedded.windows,
+            failed_windows: self.answer.embedded.failed,
             cached_windows: self.answer.embedded.cached,
         }
     }
@@ -314,15 +339,18 @@ impl Outcome<'_> {
     fn summary(&self) -> String {
         let (files, functions) = (self.searched.count(Level::File), self.searched.count(Level::Function));
         let compared = match self.model() {
-            Some(model) => format!("; {} candidates compared by {model}", self.answer.embedded.candidates),
+            Some(model) => {
+                format!("; {} compared by {model}", terminal::counted(self.answer.embedded.candidates, "candidate"))
+            }
             None => String::new(),
         };
         let skipped = match self.searched.skipped() {
             0 => String::new(),
-            count => format!("; {count} paths skipped (`sightline candidates` lists them)"),
+            count => format!("; {} skipped (`sightline candidates` lists them)", terminal::counted(count, "path")),
         };
         let from = if self.searched.is_indexed() { " of an index" } else { "" };
-        format!("{files} files and {functions} functions{from} in {:.2} s{compared}{skipped}", self.total.as_secs_f32())
+        let (files, functions) = (terminal::counted(files, "file"), terminal::counted(functions, "function"));
+        format!("{files} and {functions}{from} in {:.2} s{compared}{skipped}", self.total.as_secs_f32())
     }
 }
 

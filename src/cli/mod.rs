@@ -1,6 +1,6 @@
 //! F5: the command line: flags to requests, answers to text or JSON, failures to exit codes.
 //!
-//! Exit codes: 0 done, 1 failed, 2 the command line or the issue can't be used.
+//! Exit codes: 0 done, 1 failed, 2 the command line, the settings or the issue can't be used.
 
 mod cache;
 mod candidates;
@@ -12,6 +12,7 @@ mod issue;
 mod json;
 mod loaded;
 mod locate;
+mod markdown;
 mod model;
 mod place;
 mod progress;
@@ -29,6 +30,9 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand};
 
 use crate::config::{self, Settings};
+use crate::encoder::EncoderError;
+use crate::retriever::RetrieverError;
+use crate::retriever::ingest::IngestError;
 use crate::snapshot::{self, Snapshot};
 
 /// Finds the code an issue is about: a repository and an issue go in, ranked files and functions come out.
@@ -74,7 +78,24 @@ impl Failure {
 
 impl<E: Into<anyhow::Error>> From<E> for Failure {
     fn from(error: E) -> Self {
-        Failure { code: 1, error: error.into() }
+        let error = error.into();
+        match unfit_setting(&error) {
+            Some(option) => Failure::usage(error.context(format!("the setting `model.{option}` can't be used"))),
+            None => Failure { code: 1, error },
+        }
+    }
+}
+
+/// The setting of the model that a failure is about: that is the user's, as a flag is.
+fn unfit_setting(error: &anyhow::Error) -> Option<&'static str> {
+    let encoder = match (error.downcast_ref(), error.downcast_ref(), error.downcast_ref()) {
+        (Some(error), _, _) => error,
+        (_, Some(RetrieverError::Encoder(error)), _) | (_, _, Some(IngestError::Encoder(error))) => error,
+        _ => return None,
+    };
+    match encoder {
+        EncoderError::Unfit { option, .. } => Some(option),
+        _ => None,
     }
 }
 

@@ -1,13 +1,18 @@
 //! Which model a command runs with, and how: the one in the program, a folder, or one of the hub.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
+
+use anyhow::anyhow;
 
 use super::progress::Transfer;
 use super::{Failure, one_of, terminal};
 use crate::config::{Dtype, ModelSettings, Settings};
 use crate::device::Compute;
+use crate::device::cpu::Level;
 use crate::encoder::hub::{Hub, HubModel, ModelName, Pulled};
-use crate::encoder::{self, Encoder, EncoderError, Options};
+use crate::encoder::{self, Encoder, EncoderError, Options, qwen3_vl};
+use crate::index::build::ModelRun;
 use crate::types::Policy;
 
 /// The flags that are settings of the model.
@@ -17,7 +22,8 @@ pub struct Flags {
     /// all-MiniLM-L6-v2, which is in the program].
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
-    /// What the model computes in: f32 is exact, q8 has 8-bit weights and is several times as fast [default: auto, as suits the model].
+    /// What the model computes in: f32 is exact, q8 has 8-bit weights and is several times as fast [default: auto, as suits model,
+    /// policy and processor].
     #[arg(long, value_parser = one_of(Dtype::ALL, Dtype::name))]
     dtype: Option<Dtype>,
     /// How texts and pictures are read: as they are meant, or bit for bit as the model's authors do [default: default].
@@ -66,13 +72,31 @@ pub fn named(name: &str, settings: &Settings) -> Result<ModelName, Failure> {
 pub fn place(settings: &Settings) -> Result<Place, Failure> {
     match named(&settings.model.id, settings)? {
         ModelName::Bundled => Ok(Place { folder: None, id: None }),
-        ModelName::Folder(folder) => Ok(Place { folder: Some(folder), id: None }),
+        ModelName::Folder(folder) => Ok(Place { folder: Some(checked(folder)?), id: None }),
         ModelName::Hub(model) => {
             let folder = cached_or_pulled(&model, settings)?.folder;
             Ok(Place { folder: Some(folder), id: Some(model.id) })
         }
     }
 }
+
+/// A folder that a model can be in, by a path that ends in its name. What is no model at all is said before a
+/// repository is read for nothing.
+fn checked(folder: PathBuf) -> Result<PathBuf, Failure> {
+    let lack = match (folder.is_dir(), folder.join(CONFIG).is_file()) {
+        // `.` is no name.
+        (true, true) if folder.file_name().is_none() => return Ok(folder.canonicalize().unwrap_or(folder)),
+        (true, true) => return Ok(folder),
+        (true, false) => format!("holds no {CONFIG}"),
+        (false, _) => "is no folder".to_owned(),
+    };
+    let folder = folder.display();
+    Err(Failure::usage(anyhow!(
+        "the model `{folder}` {lack}: name a folder that holds {CONFIG}, tokenizer.json and model.safetensors"
+    )))
+}
+
+const CONFIG: &str = "config.json";
 
 fn cached_or_pulled(model: &HubModel, settings: &Settings) -> Result<Pulled, Failure> {
     let hub = Hub::new(&settings.hub);
@@ -97,18 +121,66 @@ pub fn load(place: &Place, settings: &Settings) -> Result<Box<dyn Encoder>, Enco
     let options = Options {
         id: place.id.clone(),
         policy,
-        compute: match dtype {
-            Dtype::F32 => Compute::F32,
-            Dtype::Auto | Dtype::Q8 => Compute::Q8,
-        },
+        compute: compute(dtype, policy, place),
         dimensions: some(dimensions),
         window: some(window),
         images: settings.images.clone(),
         ..Options::default()
     };
-    match &place.folder {
-        None => Ok(Box::new(encoder::bundled_with(&options)?)),
-        Some(folder) => encoder::load(folder, &options),
+    let encoder = match &place.folder {
+        None => Box::new(encoder::bundled_with(&options)?),
+        Some(folder) => encoder::load(folder, &options)?,
+    };
+    let info = encoder.info();
+    if dtype == Dtype::Q8 && info.compute != Compute::Q8 {
+        terminal::warning(&format!(
+            "--dtype q8 has no effect on {}, which computes in {}",
+            info.id,
+            info.compute.name()
+        ));
+    }
+    if policy != info.policy {
+        let (asked, id) = (policy.name(), &info.id);
+        terminal::warning(&format!("--policy {asked} has no effect on {id}, which reads text by one rule"));
+    }
+    Ok(encoder)
+}
+
+/// What a model is to compute in. Left open, it is 8-bit integers where this machine is quicker by them; but the reference is exact, and
+/// 8-bit weights can't be made anything else.
+fn compute(dtype: Dtype, policy: Policy, place: &Place) -> Compute {
+    match dtype {
+        Dtype::F32 => Compute::F32,
+        Dtype::Q8 => Compute::Q8,
+        Dtype::Auto if place.folder.as_deref().is_some_and(qwen3_vl::is_quantised) => Compute::Q8,
+        Dtype::Auto if policy == Policy::Reference || Level::best() < Level::Vnni => Compute::F32,
+        Dtype::Auto => Compute::Q8,
+    }
+}
+
+/// A model and how it is run, for people: `name (q8, policy default)`.
+pub fn described(id: &str, run: &ModelRun) -> String {
+    format!("{id} ({}, policy {})", run.dtype, run.policy)
+}
+
+/// A command line with the flags that make it run with the model of the settings.
+pub fn command(words: &[&str], settings: &Settings) -> String {
+    let ModelSettings { id, dtype, policy, .. } = &settings.model;
+    let flags = [
+        (!id.is_empty()).then_some(["--model", id]),
+        (*dtype != Dtype::Auto).then_some(["--dtype", dtype.name()]),
+        (*policy != Policy::Default).then_some(["--policy", policy.name()]),
+    ];
+    let words = words.iter().copied().chain(flags.into_iter().flatten().flatten());
+    words.map(quoted).collect::<Vec<_>>().join(" ")
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> Cow<'_, str> {
+    let is_plain = |it: char| it.is_alphanumeric() || "-_./@:,+=~".contains(it);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => Cow::Borrowed(word),
+        false => Cow::Owned(format!("'{}'", word.replace('\'', r"'\''"))),
     }
 }
 

@@ -32,6 +32,12 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
     };
     let model = match &arguments.revision {
         None => model,
+        Some(_) if arguments.model.contains('@') => {
+            return Err(Failure::usage(anyhow!(
+                "`{}` names a revision, and so does --revision: leave one of them out",
+                arguments.model
+            )));
+        }
         Some(revision) => model.at(revision).ok_or_else(|| {
             Failure::usage(anyhow!("`{revision}` can be no revision: name a branch, a tag or a commit's full hash"))
         })?,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 
+use super::index::INTERRUPTED;
 use super::{Failure, model, progress, terminal};
 use crate::config::Settings;
 use crate::encoder;
@@ -83,9 +84,17 @@ struct Work {
 impl Work {
     fn begin(out: &Path) -> anyhow::Result<Self> {
         let name = out.file_name().context("the folder to write has no name")?.to_string_lossy();
-        let folder = out.with_file_name(format!(".writing-{}.{name}", std::process::id()));
+        remove_abandoned(out, &name);
+        let folder = out.with_file_name(format!("{PREFIX}{}.{name}", std::process::id()));
         fs::create_dir_all(&folder).with_context(|| format!("`{}` can't be made", folder.display()))?;
-        Ok(Work { folder })
+        let work = Work { folder: folder.clone() };
+        let stop = move || {
+            // What another thread makes meanwhile is removed by the next run.
+            let _ = fs::remove_dir_all(&folder);
+            std::process::exit(INTERRUPTED.into());
+        };
+        ctrlc::set_handler(stop).context("the system lets no program wait for Ctrl-C")?;
+        Ok(work)
     }
 
     fn finish(self, out: &Path) -> anyhow::Result<()> {
@@ -95,9 +104,70 @@ impl Work {
     }
 }
 
+/// How the name of a folder begins that is not whole.
+const PREFIX: &str = ".writing-";
+
+/// Removes what runs that were killed have left beside a folder of this name.
+fn remove_abandoned(out: &Path, name: &str) {
+    let Some(Ok(entries)) = out.parent().map(fs::read_dir) else { return };
+    for entry in entries.flatten() {
+        let writer = entry.file_name().to_str().and_then(|it| writer_of(it, name));
+        if writer.is_some_and(|it| !is_running(it)) {
+            // It costs room, and nothing else.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// The process that writes a folder.
+fn writer_of(entry: &str, name: &str) -> Option<u32> {
+    entry.strip_prefix(PREFIX)?.strip_suffix(name)?.strip_suffix('.')?.parse().ok()
+}
+
+#[cfg(unix)]
+fn is_running(process: u32) -> bool {
+    let Ok(process) = libc::pid_t::try_from(process) else { return false };
+    // SAFETY: signal 0 is none; the call only asks whether one could be sent.
+    let result = unsafe { libc::kill(process, 0) };
+    // One of another user is there as well.
+    result == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
+}
+
+/// Where it can't be told, nothing is removed.
+#[cfg(not(unix))]
+fn is_running(_: u32) -> bool {
+    true
+}
+
 impl Drop for Work {
     fn drop(&mut self) {
         // Gone already when it was finished.
         let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn what_a_killed_run_left_is_removed_and_nothing_else() {
+        let place = tempfile::tempdir().expect("a folder");
+        let out = place.path().join("m");
+        // No process has the highest number.
+        let (dead, alive) = (i32::MAX, std::process::id());
+        let names = [
+            (format!(".writing-{dead}.m"), false),
+            (format!(".writing-{alive}.m"), true),
+            (format!(".writing-{dead}.other"), true),
+            (".writing-x.m".to_owned(), true),
+            ("m2".to_owned(), true),
+        ];
+        names.iter().for_each(|(name, _)| fs::create_dir(place.path().join(name)).expect("a folder"));
+        remove_abandoned(&out, "m");
+        for (name, is_left) in names {
+            assert_eq!(place.path().join(&name).exists(), is_left, "{name}");
+        }
     }
 }

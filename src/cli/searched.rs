@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::loaded::{Loaded, Pending};
-use super::{Failure, index, place, read_repository, status, terminal};
+use super::{Failure, index, model, place, read_repository, status, terminal};
 use crate::config::{Refresh, Settings};
-use crate::index::build::Counts;
+use crate::index::build::{Counts, Manifest};
 use crate::index::directory::{DataDirectory, IndexError};
 use crate::index::lexical::LexicalIndex;
 use crate::index::store::{EmbeddingStore, ModelKey};
@@ -62,16 +62,12 @@ impl Searched {
         matches!(self.held, Held::Index(_))
     }
 
-    /// What the index lacks for an encoder, if it lacks anything.
-    pub fn lack(&self, model: &ModelKey) -> Option<String> {
+    /// Whose vectors the index has, for people; `None` if it has those of a model.
+    pub fn other_model(&self, model: &ModelKey) -> Option<String> {
         let Held::Index(view) = &self.held else { return None };
-        match &view.build.manifest.model {
-            Some(own) if own != model => Some(format!(
-                "the index has vectors of {}, so what was compared had to be embedded; `sightline index` with that model prevents it",
-                own.id
-            )),
-            _ => None,
-        }
+        let Manifest { model: own, run, .. } = &view.build.manifest;
+        let own = own.as_ref().filter(|it| *it != model)?;
+        Some(run.as_ref().map_or_else(|| own.id.clone(), |it| model::described(&own.id, it)))
     }
 
     /// What the index holds, where there is one.

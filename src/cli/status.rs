@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::terminal::{DIM, NAME, PATH, PLAIN, Page};
-use super::{Failure, index, json, place, terminal};
+use super::{Failure, index, json, model, place, terminal};
 use crate::config::Settings;
 use crate::fsio::FileError;
 use crate::index::build::{Manifest, Target};
@@ -188,13 +188,17 @@ fn line(build: &KnownBuild) -> String {
         Some(Staleness::Changed(_)) | None => String::new(),
     };
     let counts = manifest.counts;
-    let model = manifest.model.as_ref().map_or("no model", |it| it.id.as_str());
+    let model = match (&manifest.model, &manifest.run) {
+        (None, _) => "no model".to_owned(),
+        (Some(model), None) => model.id.clone(),
+        (Some(model), Some(run)) => model::described(&model.id, run),
+    };
     format!(
-        "{}: {}{stale}; {} files, {} functions, {} of {} vectors of {model}, {}",
+        "{}: {}{stale}; {}, {}, {} of {} vectors of {model}, {}",
         index::name_of(&manifest.target),
         build.state(),
-        counts.files,
-        counts.functions,
+        terminal::counted(counts.files, "file"),
+        terminal::counted(counts.functions, "function"),
         counts.vectors,
         counts.windows,
         age(manifest.created),
@@ -207,7 +211,7 @@ pub fn changed(changes: &Changes) -> String {
         [&changes.changed, &changes.added, &changes.removed].into_iter().flatten().map(String::as_str).collect();
     let named = all[..all.len().min(NAMED)].join(", ");
     let more = if all.len() > NAMED { ", ..." } else { "" };
-    format!("{} file{} changed ({named}{more})", all.len(), if all.len() == 1 { "" } else { "s" })
+    format!("{} changed ({named}{more})", terminal::counted(all.len(), "file"))
 }
 
 /// Changed files that are named.

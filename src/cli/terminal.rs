@@ -75,6 +75,11 @@ pub fn is_unprintable(character: char) -> bool {
         )
 }
 
+/// A count of things: `1 file`, `2 files`.
+pub fn counted(count: usize, thing: &str) -> String {
+    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
+}
+
 /// A number of bytes for people.
 pub fn bytes(count: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB"];

@@ -76,6 +76,14 @@ impl Part {
     }
 }
 
+/// How a model was run: the names of what its vectors were computed in and of its policy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelRun {
+    pub dtype: String,
+    pub policy: String,
+}
+
 /// What a build says of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -88,6 +96,9 @@ pub struct Manifest {
     pub rules: Rules,
     /// Whose vectors it has.
     pub model: Option<ModelKey>,
+    /// How that model was run, for reports; `None` in a build of an earlier version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<ModelRun>,
     pub counts: Counts,
     pub parts: Vec<Part>,
 }

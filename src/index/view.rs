@@ -222,9 +222,23 @@ impl Vectors {
 }
 
 impl Vectors {
-    /// Whether no candidate has a vector.
-    pub fn is_empty(&self) -> bool {
-        self.rows.iter().flatten().all(|it| it.count() == 0)
+    /// Whether a window of some candidates of a level lacks a vector.
+    ///
+    /// # Errors
+    /// When a file is damaged.
+    pub fn is_lacking(&self, level: Level, documents: &[usize]) -> Result<bool, FileError> {
+        let is_whole =
+            |it: &Option<Arc<SegmentVectors>>| it.as_ref().is_some_and(|it| it.model == self.model && it.is_complete());
+        if self.parts.iter().all(is_whole) {
+            return Ok(false);
+        }
+        // What lacks them may be of files that are gone.
+        for at in documents {
+            if self.known_windows(level, *at)?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Which windows of a candidate have a vector, by the bytes of its body; `None` if all have.

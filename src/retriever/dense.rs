@@ -1,6 +1,7 @@
 //! Similarity of an issue and candidates by the encoder: a candidate's score is that of its best window.
 
 use std::ops::Range;
+use std::time::Instant;
 
 use half::f16;
 use rayon::prelude::*;
@@ -11,6 +12,7 @@ use crate::index::view::{How, Vectors};
 use crate::types::Level;
 
 use super::ingest::halves;
+use super::pace::Pace;
 use super::{Corpus, Embedded, Encoded, QueryUse, Request, RetrieverError};
 
 /// Hears how many windows are embedded and how many there are to embed.
@@ -46,15 +48,20 @@ impl<'a> Scorer<'a> {
         self.embedded
     }
 
-    /// The candidates of a level that are most similar, enough for the request: found among the vectors of the index, or else by
-    /// comparing all.
+    /// The candidates of a level that are most similar, enough for the request: found among the vectors of the index where it has all,
+    /// or else by comparing each, for which what the index lacks is embedded.
     pub fn most_similar(
         &mut self,
         level: Level,
         documents: &[usize],
         request: &Request,
     ) -> Result<Vec<(usize, f32)>, RetrieverError> {
-        match self.vectors_of_model().filter(|it| !it.is_empty()) {
+        // To rank by the few vectors that a partial index has would be another question.
+        let whole = match self.vectors_of_model() {
+            Some(vectors) if !vectors.is_lacking(level, documents)? => Some(vectors),
+            _ => None,
+        };
+        match whole {
             None => self.similarities(level, documents, None),
             Some(vectors) => {
                 let how = if request.exact { How::Exact } else { How::Fast };
@@ -77,7 +84,6 @@ impl<'a> Scorer<'a> {
         chosen: &[usize],
         worth: Option<Worth>,
     ) -> Result<Vec<(usize, f32)>, RetrieverError> {
-        self.embedded.candidates += chosen.len();
         let mut lacking: Vec<Lacking> = Vec::new();
         let mut best = vec![f32::NEG_INFINITY; chosen.len()];
         match self.vectors_of_model() {
@@ -94,7 +100,9 @@ impl<'a> Scorer<'a> {
         for (Lacking { place, .. }, similarity) in lacking.iter().zip(self.embed(chosen, &lacking, worth)?) {
             best[*place] = best[*place].max(similarity);
         }
-        Ok(chosen.iter().copied().zip(best).filter(|it| it.1 > f32::NEG_INFINITY).collect())
+        let found: Vec<_> = chosen.iter().copied().zip(best).filter(|it| it.1 > f32::NEG_INFINITY).collect();
+        self.embedded.candidates += found.len();
+        Ok(found)
     }
 
     /// The similarities of candidates by vectors from the store and the encoder; those of the index are left out.
@@ -136,9 +144,11 @@ impl<'a> Scorer<'a> {
             }
         };
         let missing: Vec<usize> = (0..keys.len()).filter(|at| found[*at].is_none()).collect();
-        let mut done = 0;
+        let (mut done, mut pace) = (0, Pace::default());
         while done < missing.len() {
-            let batch = &missing[done..][..batch_of(&missing[done..], windows)];
+            let tokens = |at: &usize| windows[*at].tokens.len();
+            let batch = &missing[done..][..pace.next(missing[done..].iter().map(tokens))];
+            let start = Instant::now();
             let unread: Vec<&Window> = batch.iter().map(|at| windows[*at]).collect();
             let progress = |of_batch: usize, _| (self.progress)(done + of_batch, missing.len());
             let vectors = self.embedded_each(&unread, &progress)?;
@@ -147,10 +157,13 @@ impl<'a> Scorer<'a> {
             if self.embedded.unkept.is_none() {
                 self.embedded.unkept = self.store.put(self.encoded.model, &items).err().map(|it| it.to_string());
             }
+            pace.took(batch.iter().map(tokens).sum(), start.elapsed());
+            let failed = vectors.iter().filter(|it| it.is_none()).count();
+            self.embedded.windows += batch.len() - failed;
+            self.embedded.failed += failed;
             batch.iter().zip(vectors).for_each(|(at, vector)| found[*at] = vector);
             done += batch.len();
         }
-        self.embedded.windows += missing.len();
         self.embedded.cached += keys.len() - missing.len();
         Ok(found)
     }
@@ -179,21 +192,6 @@ struct Lacking {
     place: usize,
     /// The windows that have one, by the bytes of its body.
     known: Vec<Range<u32>>,
-}
-
-/// Windows that are embedded before their vectors are kept: what is lost when somebody does not want to wait for the answer.
-const BATCH: usize = 128;
-/// The same in tokens, which a large model takes a minute for on a small machine.
-const BATCH_TOKENS: usize = 16_384;
-
-/// How many of the first of some windows are embedded at once, at least one.
-fn batch_of(numbers: &[usize], windows: &[&Window]) -> usize {
-    let mut tokens = 0;
-    let fits = |at: &&usize| {
-        tokens += windows[**at].tokens.len();
-        tokens <= BATCH_TOKENS
-    };
-    numbers.iter().take(BATCH).take_while(fits).count().max(1)
 }
 
 fn similarity(vector: &[f16], query: &[f32]) -> f32 {
@@ -291,6 +289,14 @@ mod tests {
     }
 
     #[test]
+    fn a_window_that_the_encoder_fails_on_is_counted_as_that_and_costs_itself() {
+        let encoder = StandIn { fails_on: Some(20), ..StandIn::new() };
+        let (found, embedded) = compared(&["s20", "s30\ns20"], &[0, 1], None, &encoder, &MemoryStore::default());
+        assert_eq!(found, [(1, 30)]);
+        assert_eq!(embedded, Embedded { candidates: 1, windows: 1, failed: 2, ..Embedded::default() });
+    }
+
+    #[test]
     fn each_candidate_has_the_windows_that_are_its_own_and_no_window_is_embedded_twice() {
         let (encoder, store) = (StandIn::new(), MemoryStore::default());
         let texts = ["s10\ns20", "s30", "s50\ns40"];
@@ -299,7 +305,7 @@ mod tests {
         assert_eq!(embedded, Embedded { candidates: 2, windows: 4, ..Embedded::default() });
         let (found, embedded) = compared(&texts, &[0, 1, 2], None, &encoder, &store);
         assert_eq!(found, [(0, 20), (1, 30), (2, 50)]);
-        assert_eq!(embedded, Embedded { candidates: 3, windows: 1, cached: 4, unkept: None });
+        assert_eq!(embedded, Embedded { candidates: 3, windows: 1, cached: 4, ..Embedded::default() });
         assert!(compared(&texts, &[], None, &encoder, &store).0.is_empty());
     }
 }

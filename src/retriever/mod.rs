@@ -5,6 +5,7 @@ mod dense;
 mod hits;
 pub mod ingest;
 mod mentions;
+mod pace;
 mod query;
 pub mod ranker;
 
@@ -119,6 +120,8 @@ pub struct Embedded {
     pub candidates: usize,
     /// Windows that the encoder read.
     pub windows: usize,
+    /// Windows that it failed on, which were not compared.
+    pub failed: usize,
     /// Windows whose vectors the store had.
     pub cached: usize,
     /// Why vectors could not be kept, if so.

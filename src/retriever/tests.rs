@@ -16,12 +16,14 @@ pub(super) struct StandIn {
     /// Lines that were embedded, by their similarity.
     pub embedded: Mutex<Vec<u32>>,
     fails: bool,
+    /// It fails on windows with such a line.
+    pub fails_on: Option<u32>,
 }
 
 impl StandIn {
     pub(super) fn new() -> Self {
         let info = ModelInfo::of_text("stand-in", 2, 16);
-        StandIn { info, embedded: Mutex::default(), fails: false }
+        StandIn { info, embedded: Mutex::default(), fails: false, fails_on: None }
     }
 }
 
@@ -49,7 +51,7 @@ impl Encoder for StandIn {
     }
 
     fn embed(&self, windows: &[&Window], _: &crate::encoder::Progress) -> Result<Vec<Vec<f32>>, EncoderError> {
-        if self.fails {
+        if self.fails || windows.iter().any(|it| Some(it.tokens[0]) == self.fails_on) {
             return Err(EncoderError::Compute { sequences: windows.len(), cause: "it is meant to".to_owned() });
         }
         let similarity = |window: &&Window| window.tokens[0];

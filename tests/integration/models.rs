@@ -228,3 +228,122 @@ fn the_doctor_names_what_is_wrong() {
     assert!(found[0].1.contains(&place.path("data")) && found[0].1.contains("--data-dir"));
     assert_eq!(place.run(&["doctor", "--model", "nonsense"]).status.code(), Some(2));
 }
+
+/// The answer to the question of the fixtures by the similarity of vectors, and what is said beside it.
+fn dense(place: &Place, arguments: &[&str]) -> (Value, String) {
+    let (repository, issue) = (fixture("repository"), fixture("issue.md"));
+    let base = ["locate", "--json", "--repo", repository.to_str().unwrap(), "--issue", issue.to_str().unwrap()];
+    let output = place.run(&[&base[..], &["--retriever", "dense"], arguments].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    (serde_json::from_slice(&output.stdout).unwrap(), text(&output.stderr).to_owned())
+}
+
+#[test]
+fn a_partial_index_is_no_reason_to_compare_less() {
+    let (place, tiny, repository) = (Place::new(), tiny(), fixture("repository"));
+    let repository = repository.to_str().unwrap();
+    let flags = ["--model", &tiny, "--dtype", "f32"];
+    let whole = dense(&Place::new(), &flags).0;
+    let run = place.json(&[&["index", repository, "--vectors", "stored", "--json"], &flags[..]].concat());
+    assert_eq!((&run["builds"][0]["status"], &run["builds"][0]["vectors"]), (&json!("partial"), &json!(0)));
+    // Some of its vectors.
+    let issue = fixture("issue.md");
+    let some = ["locate", "--json", "--repo", repository, "--issue", issue.to_str().unwrap(), "--rerank", "1"];
+    place.json(&[&some, &flags[..]].concat());
+    let (answer, _) = dense(&place, &flags);
+    let index = &answer["index"];
+    assert!(index["vectors"].as_u64().unwrap() > 0 && index["embedded_windows"].as_u64().unwrap() > 0, "{index}");
+    assert_eq!(index["compared_candidates"], whole["index"]["compared_candidates"]);
+    assert_eq!((&answer["files"][0]["path"], index["failed_windows"].as_u64()), (&whole["files"][0]["path"], Some(0)));
+    // They are in the index by now.
+    let (again, said) = dense(&place, &flags);
+    assert_eq!((&again["index"]["embedded_windows"], &again["index"]["vectors"]), (&json!(0), &index["windows"]));
+    assert!(said.is_empty(), "{said}");
+    // Those of another way to run the model are others, and that is said.
+    let (_, said) = dense(&place, &["--model", &tiny, "--dtype", "q8"]);
+    for part in [
+        "tiny-a (f32, policy default)",
+        "tiny-a (q8, policy default)",
+        &format!("`sightline index {repository} --model {tiny} --dtype q8`"),
+    ] {
+        assert!(said.contains(part), "{said}");
+    }
+    let status = place.json(&["status", repository, "--json"]);
+    let build = &status["repositories"][0]["builds"][0];
+    assert_eq!((&build["dtype"], &build["policy"]), (&json!("f32"), &json!("default")));
+}
+
+#[test]
+fn a_model_is_the_same_by_another_name() {
+    let (place, renamed) = (Place::new(), tempfile::tempdir().unwrap());
+    let renamed = renamed.path().join("renamed");
+    std::fs::create_dir(&renamed).unwrap();
+    for file in std::fs::read_dir(tiny()).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), renamed.join(file.file_name())).unwrap();
+    }
+    place.json(&["index", fixture("repository").to_str().unwrap(), "--model", &tiny(), "--json"]);
+    let (answer, said) = dense(&place, &["--model", renamed.to_str().unwrap()]);
+    assert_eq!((&answer["index"]["embedded_windows"], &answer["index"]["cached_windows"]), (&json!(0), &json!(0)));
+    assert!(said.is_empty(), "{said}");
+}
+
+#[test]
+fn the_reference_is_exact_unless_something_else_is_asked_for() {
+    let (place, tiny) = (Place::new(), tiny());
+    let path = place.path("rows.jsonl");
+    std::fs::write(&path, "{\"id\": 1, \"text\": \"a text\"}\n").unwrap();
+    let embed = |arguments: &[&str]| {
+        let output = place.run(&[&["embed", "--model", &tiny, "--inputs", &path], arguments].concat());
+        (text(&output.stdout).to_owned(), text(&output.stderr).to_owned())
+    };
+    let (vectors, said) = embed(&["--policy", "reference"]);
+    assert!(said.contains("1 row embedded") && said.contains("tiny-a (f32, policy reference)"), "{said}");
+    assert_eq!(embed(&["--policy", "reference", "--dtype", "f32"]).0, vectors);
+    assert_ne!(embed(&["--policy", "reference", "--dtype", "q8"]).0, vectors);
+}
+
+/// Arguments that can't be used are refused with exit code 2, by name.
+#[track_caller]
+fn check_unusable(variables: &[(&str, &str)], arguments: &[&str], expected: &str) {
+    let place = Place::new();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sightline"));
+    command.args(arguments).env_clear().env("SIGHTLINE_INDEX_DATA_DIR", place.path("data")).stdin(Stdio::null());
+    let output = command.envs(variables.iter().copied()).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains(expected), "{}", text(&output.stderr));
+}
+
+#[test]
+fn settings_that_no_model_takes_are_named() {
+    let (tiny, issue, repository) = (tiny(), fixture("issue.md"), fixture("repository"));
+    let (issue, repository) = (issue.to_str().unwrap(), repository.to_str().unwrap());
+    let locate = ["locate", "--repo", repository, "--issue", issue, "--model"];
+    check_unusable(&[("SIGHTLINE_MODEL_WINDOW", "3")], &[&locate[..], &[&tiny]].concat(), "`model.window`");
+    check_unusable(
+        &[("SIGHTLINE_MODEL_DIMENSIONS", "65")],
+        &["index", repository, "--model", &tiny],
+        "`model.dimensions`",
+    );
+    check_unusable(&[], &[&locate[..], &["./no-such"]].concat(), "`./no-such` is no folder");
+    check_unusable(&[], &[&locate[..], &[repository]].concat(), "holds no config.json");
+    check_unusable(&[], &["pull", "a/b@v1", "--revision", "main"], "--revision");
+    check_unusable(&[], &["embed", "--inputs", issue, "--dimensions", "65", "--model", &tiny], "`model.dimensions`");
+}
+
+#[test]
+fn a_flag_without_effect_is_told() {
+    let place = Place::new();
+    let output = place.run(&["doctor", "--dtype", "q8", "--policy", "reference"]);
+    for part in ["--dtype q8 has no effect on all-MiniLM-L6-v2", "--policy reference has no effect"] {
+        assert!(text(&output.stderr).contains(part), "{}", text(&output.stderr));
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_doctor_knows_a_place_where_nothing_can_be_made() {
+    let output = Place::new().run(&["doctor", "--data-dir", "/proc/none/data"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stdout).contains("WRONG  vectors and indexes can be kept"), "{}", text(&output.stdout));
+}

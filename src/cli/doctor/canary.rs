@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use super::Check;
+use crate::cli::terminal;
 use crate::encoder::{self, Encoder, EncoderError, Input, ModelInfo};
 use crate::types::IssueImage;
 use crate::vector;
@@ -18,6 +19,8 @@ pub struct Examined {
     pub tokens_per_second: Option<f64>,
     /// What a small picture took.
     pub picture_seconds: Option<f64>,
+    /// Whether it is known what vector the model gives.
+    pub has_known_vector: bool,
 }
 
 impl Examined {
@@ -25,7 +28,11 @@ impl Examined {
     pub fn lines(&self) -> Vec<String> {
         let ModelInfo { id, dimensions, window_tokens, policy, compute, images } = &self.info;
         let folder = self.folder.as_ref().map_or("in the program".to_owned(), |it| format!("in {}", it.display()));
-        let sees = if *images > 0 { format!("sees {images} pictures") } else { "reads text only".to_owned() };
+        let sees = if *images > 0 {
+            format!("sees {}", terminal::counted(*images, "picture"))
+        } else {
+            "reads text only".to_owned()
+        };
         let mut lines = vec![
             format!("{id}, {folder}"),
             format!("{dimensions} dimensions, windows of {window_tokens} tokens, {sees}"),
@@ -33,6 +40,9 @@ impl Examined {
             format!("loaded in {:.2} s", self.load_seconds),
         ];
         lines.extend(self.tokens_per_second.map(|it| format!("{it:.0} tokens/s")));
+        if !self.has_known_vector {
+            lines.push("no vector of it is known here, so that it computes the right ones is not checked".to_owned());
+        }
         lines.extend(self.picture_seconds.map(|it| format!("{it:.2} s for a picture of {WIDTH} x {HEIGHT}")));
         lines
     }
@@ -59,6 +69,7 @@ pub fn examine(encoder: &dyn Encoder, checks: &mut Vec<Check>) -> Examined {
         load_seconds: 0.0,
         tokens_per_second: None,
         picture_seconds: None,
+        has_known_vector: encoder::canary_vector(encoder.info()).is_some(),
     };
     let alone = match embed(encoder, &[text(encoder::CANARY)]) {
         Ok(mut vectors) => vectors.remove(0),

@@ -100,17 +100,25 @@ fn print(report: &Report) -> std::io::Result<()> {
     page.line(&[(HEADING, "Machine")])?;
     page.line(&[(
         PLAIN,
-        &format!("  sightline {} on {}, {} threads", machine.version, machine.platform, machine.threads),
+        &format!(
+            "  sightline {} on {}, {}",
+            machine.version,
+            machine.platform,
+            terminal::counted(machine.threads, "thread")
+        ),
     )])?;
     page.line(&[(PLAIN, &format!("  device: cpu, kernels for {}", machine.kernels))])?;
-    page.line(&[(PLAIN, &format!("  memory at most: {}", terminal::bytes(machine.peak_bytes)))])?;
+    page.line(&[(PLAIN, &format!("  peak memory: {}", terminal::bytes(machine.peak_bytes)))])?;
     if let Some(model) = model {
+        page.line(&[])?;
         page.line(&[(HEADING, "Model")])?;
         model.lines().iter().try_for_each(|it| page.line(&[(PLAIN, &format!("  {it}"))]))?;
     }
+    page.line(&[])?;
     page.line(&[(HEADING, "Places")])?;
     page.line(&[(PLAIN, &format!("  data: {}", data.line()))])?;
     page.line(&[(PLAIN, &format!("  models of the hub: {}", hub.line()))])?;
+    page.line(&[])?;
     page.line(&[(HEADING, "Checks")])?;
     for Check { name, problem } in checks {
         match problem {

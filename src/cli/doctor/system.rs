@@ -66,10 +66,7 @@ impl Data {
             check(Some("neither HOME nor XDG_DATA_HOME is set: name a place with --data-dir".to_owned()));
             return data;
         }
-        match std::fs::symlink_metadata(path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => check(None),
-            _ => check(unwritable(path)),
-        }
+        check(unwritable(path));
         if data.exists {
             let directory = DataDirectory::new(path);
             let stats = Store::open_read_only(&directory.store()).and_then(|it| it.stats());
@@ -90,9 +87,11 @@ impl Data {
     }
 }
 
-/// Why nothing can be written to a folder, if so.
+/// Why nothing can be written to a folder, if so. One that is not there yet is made in the nearest that is.
 fn unwritable(path: &Path) -> Option<String> {
-    let probe = path.join(format!(".writing-{}.doctor", std::process::id()));
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let nearest = absolute.ancestors().find(|it| std::fs::symlink_metadata(it).is_ok()).unwrap_or(&absolute);
+    let probe = nearest.join(format!(".writing-{}.doctor", std::process::id()));
     let written = std::fs::write(&probe, b"x");
     // It is gone, or was never there.
     let _ = std::fs::remove_file(&probe);
@@ -132,6 +131,7 @@ impl HubCache {
     pub fn line(&self) -> String {
         let offline = if self.is_offline { ", which is not asked (HF_HUB_OFFLINE)" } else { "" };
         let (path, bytes) = (self.path.display(), terminal::bytes(self.bytes));
-        format!("{path}, {} models, {bytes}; from {}{offline}", self.models, self.endpoint)
+        let models = terminal::counted(self.models, "model");
+        format!("{path}, {models}, {bytes}; from {}{offline}", self.endpoint)
     }
 }

@@ -3,7 +3,7 @@
 mod rows;
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal, Read, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -14,6 +14,7 @@ use serde_json::value::RawValue;
 use super::{Failure, json, model, progress, terminal};
 use crate::config::Settings;
 use crate::encoder::{Encoder, EncoderError, Input, InputEmbedding};
+use crate::retriever::ingest::model_run;
 use rows::{Row, RowError};
 
 /// Embed texts and pictures: a line of JSON in, a line of JSON with the vector out, in order.
@@ -42,17 +43,26 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
         encoder: &*encoder,
         folder: source.folder.clone(),
         max_bytes: settings.images.max_bytes,
-        bar: source.length.map(|length| (progress::Bar::new("embedding", "bytes"), length)),
+        // Lines on a terminal and a bar there would be in each other's way.
+        bar: source
+            .length
+            .filter(|_| !io::stdout().is_terminal())
+            .map(|length| (progress::Bar::new("embedding", "bytes"), length)),
         out: BufWriter::new(io::stdout().lock()),
         told: Told::default(),
     };
     while run.group(&mut source)? {}
     let Run { told, bar, .. } = run;
     drop(bar);
-    terminal::remark(&told.summary(start.elapsed().as_secs_f64()));
+    let (info, seconds) = (encoder.info(), start.elapsed().as_secs_f64());
+    let by = model::described(&info.id, &model_run(info));
+    terminal::remark(&format!("{} by {by}", told.summary(seconds)));
     match told.failed {
         0 => Ok(()),
-        failed => Err(anyhow!("{failed} of {} rows failed; the line of each says why", told.rows()).into()),
+        failed => {
+            let rows = terminal::counted(told.rows(), "row");
+            Err(anyhow!("{failed} of {rows} failed; the line of each says why").into())
+        }
     }
 }
 
@@ -146,7 +156,9 @@ impl Told {
         let Told { embedded, truncated, tokens, .. } = self;
         let cut = if *truncated > 0 { format!(", {truncated} of them cut to the limit") } else { String::new() };
         format!(
-            "{embedded} rows embedded{cut}: {tokens} tokens in {seconds:.1} s, {:.0} tokens/s",
+            "{} embedded{cut}: {} in {seconds:.1} s, {:.0} tokens/s",
+            terminal::counted(*embedded, "row"),
+            terminal::counted(*tokens, "token"),
             *tokens as f64 / seconds.max(1e-3)
         )
     }

@@ -155,6 +155,9 @@ struct Build<'a> {
 struct Manifest<'a> {
     model: Option<&'a str>,
     model_fingerprint: Option<&'a str>,
+    /// How the model was run; null in an index of an earlier version.
+    dtype: Option<&'a str>,
+    policy: Option<&'a str>,
     files: usize,
     functions: usize,
     windows: usize,
@@ -190,6 +193,8 @@ impl<'a> Build<'a> {
         let manifest = build.manifest.as_ref().ok().map(|it| Manifest {
             model: it.model.as_ref().map(|it| it.id.as_str()),
             model_fingerprint: it.model.as_ref().map(|it| it.fingerprint.as_str()),
+            dtype: it.run.as_ref().map(|it| it.dtype.as_str()),
+            policy: it.run.as_ref().map(|it| it.policy.as_str()),
             files: it.counts.files,
             functions: it.counts.functions,
             windows: it.counts.windows,

@@ -185,6 +185,8 @@ pub struct Index<'a> {
     pub compared_candidates: usize,
     pub embedded_windows: usize,
     pub cached_windows: usize,
+    /// Windows that the encoder failed on, which were not compared.
+    pub failed_windows: usize,
 }
 
 #[derive(Serialize)]

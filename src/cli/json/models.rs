@@ -118,6 +118,8 @@ struct ExaminedModel<'a> {
     load_seconds: f64,
     tokens_per_second: Option<f64>,
     picture_seconds: Option<f64>,
+    /// Whether what it computes was compared with a vector that it is known to give.
+    known_vector: bool,
 }
 
 #[derive(Serialize)]
@@ -159,6 +161,7 @@ impl<'a> Doctor<'a> {
             load_seconds: it.load_seconds,
             tokens_per_second: it.tokens_per_second,
             picture_seconds: it.picture_seconds,
+            known_vector: it.has_known_vector,
         });
         let check = |it: &'a crate::cli::doctor::Check| CheckResult {
             name: it.name,

@@ -27,7 +27,7 @@ use text::{Prefix, TextTower};
 use vision::VisionTower;
 use weights::{Files, Objection, Weights};
 
-pub use quantize::quantize;
+pub use quantize::{is_quantised, quantize};
 
 use super::bundled::{read, sha256};
 use super::registry::Checkpoint;

@@ -40,6 +40,11 @@ const MATRICES: [&str; 11] = [
 /// Not read by an encoder.
 const OUTPUT_LAYER: &str = "lm_head.";
 
+/// Whether the weights in a folder are of 8 bits. Files that can't be read are none; loading them says what is wrong.
+pub fn is_quantised(folder: &Path) -> bool {
+    Files::open(folder).is_ok_and(|it| it.tensors.note(FORMAT_NOTE).is_some())
+}
+
 /// Writes `model.safetensors` with 8-bit weights of the model in `folder` into the folder `out`.
 ///
 /// # Errors

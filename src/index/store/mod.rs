@@ -47,7 +47,7 @@ impl Key {
 }
 
 /// Whose vectors they are. Vectors of different fingerprints never meet.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelKey {
     /// Covers whatever changes a vector: weights, tokenizer, prompt, pooling, window, preprocessing.
@@ -57,6 +57,15 @@ pub struct ModelKey {
     /// Numbers in a vector.
     pub dimensions: usize,
 }
+
+/// The name is none of what they are: a folder that was renamed holds the same model.
+impl PartialEq for ModelKey {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.fingerprint, self.dimensions) == (&other.fingerprint, other.dimensions)
+    }
+}
+
+impl Eq for ModelKey {}
 
 /// Keeps vectors. Shared by threads; an implementation that lies on disk is shared by processes as well.
 pub trait EmbeddingStore: Send + Sync {

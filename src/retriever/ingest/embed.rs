@@ -5,6 +5,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use half::f16;
 use rayon::prelude::*;
@@ -19,9 +20,8 @@ use crate::index::store::{Key, ModelKey};
 use crate::types::{Candidate, Level};
 
 use super::survey::Base;
+use crate::retriever::pace::Pace;
 
-/// Windows that are embedded and put into the store at once: what a crash loses. 20 thousand tokens or so, some seconds on two cores.
-pub const BATCH: usize = 128;
 /// Keys that the store is asked for at once.
 pub(super) const ASKED: usize = 4096;
 
@@ -182,11 +182,17 @@ impl<'a> Embedder<'a> {
             result: Embedding { cached: self.cached, ..Embedding::default() },
             failure: None,
         };
-        for batch in missing.chunks(BATCH) {
+        let (mut rest, mut pace) = (&missing[..], Pace::default());
+        while !rest.is_empty() {
             if self.job.observer.should_stop() {
                 return Err(IngestError::Stopped { embedded: run.result.embedded, missing: missing.len() });
             }
+            let tokens = rest.iter().map(|it| it.1.tokens.len());
+            let (batch, later) = rest.split_at(pace.next(tokens.clone()));
+            let start = Instant::now();
             run.embed(batch)?;
+            pace.took(tokens.take(batch.len()).sum(), start.elapsed());
+            rest = later;
             if run.result.embedded == 0 && !self.can_embed() {
                 break;
             }

@@ -12,9 +12,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::encoder::{Encoder, EncoderError};
+use crate::encoder::{Encoder, EncoderError, ModelInfo};
 use crate::fsio::{self, FileError};
-use crate::index::build::{Build, Counts, Manifest, Named, Part, Remark, Row, Rules, Target};
+use crate::index::build::{Build, Counts, Manifest, ModelRun, Named, Part, Remark, Row, Rules, Target};
 use crate::index::directory::{IndexError, Lock, RepositoryDirectory, SourceRecord};
 use crate::index::embeddings::{self, EmbeddingsError, LevelWriter, SegmentVectors};
 use crate::index::segment::{self, File, FileContent, SegmentError};
@@ -268,6 +268,11 @@ pub fn model_key(encoder: &dyn Encoder) -> ModelKey {
     ModelKey { fingerprint: encoder.fingerprint().to_owned(), id: info.id.clone(), dimensions: info.dimensions }
 }
 
+/// How an encoder runs, for reports.
+pub fn model_run(info: &ModelInfo) -> ModelRun {
+    ModelRun { dtype: info.compute.name().to_owned(), policy: info.policy.name().to_owned() }
+}
+
 fn seconds(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs())
 }
@@ -299,6 +304,7 @@ impl<'a> Run<'a> {
             listed: nanoseconds(start),
             rules,
             model: Some(self.model.clone()),
+            run: Some(model_run(self.job.encoder.info())),
             counts: Counts::default(),
             parts: Vec::new(),
         }
