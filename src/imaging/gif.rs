@@ -17,6 +17,9 @@ pub(super) fn decode(bytes: &[u8], policy: Policy, limits: &Limits) -> Result<De
     let global = decoder.global_palette().map(palette);
     let frame = decoder.next_frame_info().map_err(ImageError::damaged)?;
     let frame = frame.ok_or_else(|| ImageError::damaged("it has no frame"))?.clone();
+    if frame.width == 0 || frame.height == 0 {
+        return Err(ImageError::damaged("its first frame is empty"));
+    }
     let (width, height) = canvas(screen, &frame);
     let rgb_bytes = limits.rgb_bytes(width, height)?;
     let mut indices = vec![0; usize::from(frame.width) * usize::from(frame.height)];
@@ -65,9 +68,6 @@ fn shown_colours(mut palette: Palette, transparent: Option<u8>, policy: Policy) 
 }
 
 fn draw(rgb: &mut [u8], width: usize, frame: &Frame<'_>, indices: &[u8], colours: &Palette) {
-    if frame.width == 0 {
-        return;
-    }
     let rows = rgb.chunks_exact_mut(width * 3).skip(usize::from(frame.top));
     for (row, indices) in rows.zip(indices.chunks_exact(usize::from(frame.width))) {
         let pixels = row.as_chunks_mut().0.iter_mut().skip(usize::from(frame.left));

@@ -116,8 +116,98 @@ fn damage_is_said() {
     let whole = fixture("baseline_420.jpg");
     check_refused(&whole[..whole.len() - 128], "image_damaged", "ends before its end marker");
     check_refused(b"\xff\xd8\xff\xd9", "image_damaged", "no frame header");
+    check_refused(&[&whole[..60], b"\xff\xd9"].concat(), "image_damaged", "damaged");
     let repeated: Vec<u8> = [&whole[..whole.len() - 2], &whole[2..]].concat();
     check_refused(&repeated, "image_damaged", "two frame headers");
+}
+
+/// Files of JPEG: those of baseline, progressive, grey, of four components, with restart markers.
+fn jpegs() -> Vec<(String, Vec<u8>)> {
+    fixtures().into_iter().filter(|(name, _)| name.ends_with(".jpg")).collect()
+}
+
+/// Where the coded data of the first scan begin.
+fn first_data(jpeg: &[u8]) -> usize {
+    let scan = jpeg.windows(2).position(|it| it == [0xff, 0xda]).expect("a scan");
+    scan + 2 + usize::from(u16::from_be_bytes([jpeg[scan + 2], jpeg[scan + 3]]))
+}
+
+/// An end marker behind half of the coded data makes no picture of them.
+#[test]
+fn jpeg_data_that_do_not_suffice_are_damaged() {
+    for (name, whole) in jpegs() {
+        let scans = whole.windows(2).filter(|it| *it == [0xff, 0xda]).count();
+        let first = first_data(&whole);
+        let length = whole[first..].windows(2).position(|it| it[0] == 0xff && !matches!(it[1], 0 | 0xd0..=0xd7));
+        let length = length.expect("an end");
+        // A single block may lose a byte that holds no bit of it.
+        for kept in [0, length / 10, length / 2, length.saturating_sub(2)] {
+            let cut = [&whole[..first + kept], b"\xff\xd9"].concat();
+            let error = decode(&cut, &LIMITS).expect_err(&format!("{name}: {kept} of {length} bytes, {scans} scans"));
+            assert_eq!(error.code(), "image_damaged", "{name}: {error}");
+        }
+        let last = whole.windows(2).rposition(|it| it == [0xff, 0xda]).expect("a scan");
+        let header = &whole[..last + 2 + usize::from(whole[last + 3])];
+        let error = decode(&[header, b"\xff\xd9"].concat(), &LIMITS).expect_err(&name);
+        assert_eq!(error.code(), "image_damaged", "{name}: {error}");
+    }
+}
+
+#[test]
+fn restart_markers_are_counted() {
+    let mut whole = fixture("restarts.jpg");
+    let marker = whole.windows(2).rposition(|it| it == [0xff, 0xd0]).expect("a marker");
+    let without = [&whole[..marker], b"\xff\xd9"].concat();
+    check_refused(&without, "image_damaged", "a restart marker is missing or out of order");
+    whole[marker + 1] = 0xd1;
+    check_refused(&whole, "image_damaged", "a restart marker is missing or out of order");
+}
+
+#[test]
+fn a_small_scan_fills_no_large_picture() {
+    let limits = Limits { max_bytes: 1 << 20, max_pixels: 1 << 26 };
+    for (name, mut jpeg) in jpegs() {
+        let frame =
+            jpeg.windows(2).position(|it| it[0] == 0xff && matches!(it[1], 0xc0..=0xc2)).expect("a frame header");
+        jpeg[frame + 5..frame + 9].copy_from_slice(&[7000u16.to_be_bytes(), 7000u16.to_be_bytes()].concat());
+        assert_eq!(decode(&jpeg, &limits).expect_err(&name).code(), "image_damaged", "{name}");
+    }
+}
+
+#[test]
+fn a_sampling_factor_of_three_is_not_supported() {
+    let mut jpeg = fixture("baseline_420.jpg");
+    let frame = jpeg.windows(2).position(|it| it == [0xff, 0xc0]).expect("a frame header");
+    jpeg[frame + 11] = 0x31;
+    check_refused(&jpeg, "image_format", "sampling factor of 3");
+}
+
+#[test]
+fn a_wrong_checksum_of_pixels_is_damage() {
+    let mut bytes = png(8, 8);
+    // The checksum stands before the chunk's own and the last chunk of 12 bytes.
+    let data = bytes.windows(4).position(|it| it == b"IDAT").expect("pixels");
+    let end = bytes.len() - 16;
+    bytes[end - 1] ^= 1;
+    let whole = chunk(b"IDAT", &bytes[data + 4..end]);
+    bytes.splice(data - 4..end + 4, whole);
+    check_refused(&bytes, "image_damaged", "damaged");
+}
+
+#[test]
+fn long_exif_data_are_passed_over() {
+    let (whole, limits) = (png(8, 8), Limits { max_bytes: 20 << 20, max_pixels: 1 << 20 });
+    let exif = chunk(b"eXIf", &[b"II*\0\x08\0\0\0\0\0", &vec![0; 15_000_000][..]].concat());
+    let with = [&whole[..33], &exif, &whole[33..]].concat();
+    assert_eq!(decode(&with, &limits).expect("a picture"), decode(&whole, &limits).expect("a picture"));
+}
+
+#[test]
+fn a_first_frame_of_nothing_is_damage() {
+    for size in [b"\0\0\0\0", b"\x01\0\0\0", b"\0\0\x01\0"] {
+        let gif = [b"GIF89a\x02\0\x02\0\0\0\0,\0\0\0\0", &size[..], b"\x80abcdef\x02\x02\x44\x01\0;"].concat();
+        check_refused(&gif, "image_damaged", "first frame is empty");
+    }
 }
 
 /// A cut picture is refused, or it lacks nothing that shows.
@@ -161,8 +251,10 @@ fn metadata_that_inflate_are_passed_over() {
 #[test]
 fn many_scans_are_refused() {
     let whole = fixture("progressive_444.jpg");
-    let scan = whole.windows(2).rposition(|it| it == [0xff, 0xda]).expect("a scan");
-    let (head, scan) = (&whole[..scan], &whole[scan..whole.len() - 2]);
+    let scan = whole.windows(2).position(|it| it == [0xff, 0xda]).expect("a scan");
+    let data = first_data(&whole);
+    let end = data + whole[data..].windows(2).position(|it| it[0] == 0xff && it[1] != 0).expect("an end");
+    let (head, scan) = (&whole[..scan], &whole[scan..end]);
     check_refused(&[head, &scan.repeat(200), &[0xff, 0xd9]].concat(), "image_damaged", "more than 100 scans");
 }
 

@@ -7,11 +7,13 @@ use zune_jpeg::zune_core::bytestream::ZCursor;
 use zune_jpeg::zune_core::colorspace::ColorSpace;
 use zune_jpeg::zune_core::options::DecoderOptions;
 
+use super::coded::Coded;
 use super::{Decoded, ImageError, Limits, exif_orientation};
 
 // Markers, the bytes that follow 0xff (ITU-T T.81, table B.1).
 const START: u8 = 0xd8;
 const END: u8 = 0xd9;
+const PROGRESSIVE: u8 = 0xc2;
 const SCAN: u8 = 0xda;
 const HUFFMAN_TABLES: u8 = 0xc4;
 const QUANTISATION_TABLES: u8 = 0xdb;
@@ -24,7 +26,7 @@ const ADOBE: u8 = 0xee;
 const MOST_SCANS: usize = 100;
 
 pub(super) fn decode(bytes: &[u8], limits: &Limits) -> Result<Decoded, ImageError> {
-    let needed = Needed::of(bytes)?;
+    let needed = Needed::of(bytes, limits)?;
     let (width, height) = needed.size.ok_or_else(|| ImageError::damaged("it has no frame header"))?;
     let mut rgb = vec![0; limits.rgb_bytes(width, height)?];
     let options = DecoderOptions::default()
@@ -45,11 +47,12 @@ struct Needed {
     size: Option<(u32, u32)>,
     orientation: Option<Orientation>,
     scans: usize,
+    coded: Coded,
 }
 
 impl Needed {
     /// Walks over the segments. Bytes between them and after the end are left out, as other readers pass over them.
-    fn of(bytes: &[u8]) -> Result<Self, ImageError> {
+    fn of(bytes: &[u8], limits: &Limits) -> Result<Self, ImageError> {
         let cut_short = || ImageError::damaged("it ends before its end marker");
         let mut needed = Needed { bytes: vec![0xff, START], ..Needed::default() };
         let mut at = 2;
@@ -64,22 +67,26 @@ impl Needed {
             }
             let segment = segment(bytes, after).ok_or_else(cut_short)?;
             at += segment.len();
-            needed.take(marker, segment)?;
+            needed.take(marker, segment, limits)?;
             if marker == SCAN {
                 let end = coded_data_end(bytes, at).ok_or_else(cut_short)?;
+                needed.coded.scan(segment, &bytes[at..end])?;
                 needed.bytes.extend(&bytes[at..end]);
                 at = end;
             }
         }
+        needed.coded.complete()?;
         needed.bytes.extend([0xff, END]);
         Ok(needed)
     }
 
-    fn take(&mut self, marker: u8, segment: &[u8]) -> Result<(), ImageError> {
+    fn take(&mut self, marker: u8, segment: &[u8], limits: &Limits) -> Result<(), ImageError> {
         match marker {
             0xc0..=0xc2 if self.size.is_some() => return Err(ImageError::damaged("it has two frame headers")),
-            0xc0..=0xc2 => self.size = Some(frame_size(segment)?),
-            HUFFMAN_TABLES | QUANTISATION_TABLES | RESTART_INTERVAL | JFIF | ADOBE => {}
+            0xc0..=0xc2 => self.frame(marker, segment, limits)?,
+            HUFFMAN_TABLES => self.coded.codes(segment),
+            RESTART_INTERVAL => self.coded.interval(segment),
+            QUANTISATION_TABLES | JFIF | ADOBE => {}
             SCAN => self.scans += 1,
             0xc3 | 0xc5..=0xcf => return Err(unsupported("JPEG with lossless or arithmetic coding")),
             EXIF => {
@@ -94,6 +101,19 @@ impl Needed {
         }
         self.bytes.extend([0xff, marker]);
         self.bytes.extend(segment);
+        Ok(())
+    }
+
+    fn frame(&mut self, marker: u8, segment: &[u8], limits: &Limits) -> Result<(), ImageError> {
+        let (width, height) = frame_size(segment)?;
+        limits.rgb_bytes(width, height)?;
+        let mut components = segment.get(8..).unwrap_or_default().chunks_exact(3);
+        // Nothing wrong with it; the decoder takes powers of two only.
+        if components.any(|it| it[1] >> 4 == 3) {
+            return Err(unsupported("JPEG with a sampling factor of 3"));
+        }
+        self.size = Some((width, height));
+        self.coded.frame(marker == PROGRESSIVE, segment);
         Ok(())
     }
 }

@@ -5,6 +5,7 @@
 //! allocated, and nothing of a file is read that shows nothing: a profile or a comment in it can inflate to gigabytes.
 
 mod bitmap;
+mod coded;
 mod colour;
 mod gif;
 mod jpeg;

@@ -9,7 +9,7 @@ use super::colour::{narrow, over_white};
 use super::{Decoded, ImageError, Limits, exif_orientation};
 use crate::types::Policy;
 
-/// Bytes that the decoder may hold beside rows: palettes, EXIF data.
+/// Bytes that the decoder may hold beside rows and EXIF data: palettes and the like.
 const SMALL_CHUNKS: usize = 1 << 20;
 /// Bytes of a row that the decoder may hold for a pixel: 16-bit RGBA, twice.
 const ROW_BYTES_PER_PIXEL: usize = 16;
@@ -37,8 +37,12 @@ fn header_size(bytes: &[u8]) -> Option<(u32, u32)> {
 /// A reader that stands before the first row.
 fn reader(bytes: &[u8], width: u32) -> Result<Reader<Cursor<&[u8]>>, ImageError> {
     let row = (width as usize).saturating_mul(ROW_BYTES_PER_PIXEL);
-    let limits = png::Limits { bytes: SMALL_CHUNKS.saturating_add(row) };
-    let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), limits);
+    let mut options = png::DecodeOptions::default();
+    options.set_ignore_adler32(false);
+    let mut decoder = png::Decoder::new_with_options(Cursor::new(bytes), options);
+    // EXIF data are not compressed, so that a file's size limits them; the decoder doubles the room for them.
+    let exif = bytes.len().saturating_mul(2);
+    decoder.set_limits(png::Limits { bytes: SMALL_CHUNKS.saturating_add(row).saturating_add(exif) });
     decoder.set_ignore_text_chunk(true);
     decoder.set_ignore_iccp_chunk(true);
     decoder.set_transformations(png::Transformations::IDENTITY);
