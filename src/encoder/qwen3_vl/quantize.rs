@@ -10,9 +10,8 @@ use safetensors::tensor::TensorInfo;
 
 use super::Network;
 use super::config::Config;
-use super::weights::{
-    CHECKSUM_NOTE, FORMAT, FORMAT_NOTE, Files, Objection, SCALES, SUMS, TILES, checksum, is_quantised,
-};
+use super::weights;
+use super::weights::{CHECKSUM_NOTE, FORMAT, FORMAT_NOTE, Files, Objection, SCALES, SUMS, TILES, checksum};
 use crate::device::Compute;
 use crate::device::cpu::q8;
 use crate::device::cpu::share::{Line, bytes};
@@ -42,7 +41,7 @@ const OUTPUT_LAYER: &str = "lm_head.";
 
 /// Whether the weights in a folder are of 8 bits. Files that can't be read are none; loading them says what is wrong.
 pub fn is_quantised(folder: &Path) -> bool {
-    Files::open(folder).is_ok_and(|it| it.tensors.note(FORMAT_NOTE).is_some())
+    Files::open(folder).is_ok_and(|it| weights::is_quantised(&it.tensors))
 }
 
 /// Writes `model.safetensors` with 8-bit weights of the model in `folder` into the folder `out`.
@@ -69,7 +68,7 @@ pub fn quantize(folder: &Path, out: &Path, progress: &Progress) -> Result<(), En
 
 /// Looks for everything that loading the model looks for, and for 8-bit weights: what loads must be what was meant.
 fn check(tensors: &TensorFile, config: &Config) -> Result<(), Objection> {
-    if is_quantised(tensors) {
+    if weights::is_quantised(tensors) {
         let cause = "they can't be quantised once more".to_owned();
         return Err(Objection::Quantised { cause, remedy: "name the folder that they were made from" });
     }
