@@ -116,7 +116,7 @@ fn json_has_the_documented_shape() {
     assert_eq!(keys(&answer["query"]), "image_tokens images mode model policy retriever tokens tokens_used truncated");
     let image = "height name reason used width";
     assert_eq!(keys(&answer["query"]["images"][0]), image);
-    let index = "cached_windows commit compared_candidates embedded_windows files functions indexed notes skipped stale vectors windows";
+    let index = "cached_windows commit compared_candidates embedded_windows failed_windows files functions indexed notes skipped stale vectors windows";
     assert_eq!(keys(&answer["index"]), index);
     assert_eq!(keys(&answer["timings_ms"]), "encoder index lexical load query refresh snapshot total");
     assert_eq!(keys(&answer["files"][0]["scores"]), "context dense lexical mention terms");
