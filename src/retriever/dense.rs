@@ -290,7 +290,8 @@ mod tests {
 
     #[test]
     fn a_window_that_the_encoder_fails_on_is_counted_as_that_and_costs_itself() {
-        let encoder = StandIn { fails_on: Some(20), ..StandIn::new() };
+        let mut encoder = StandIn::new();
+        encoder.fails_on = Some(20);
         let (found, embedded) = compared(&["s20", "s30\ns20"], &[0, 1], None, &encoder, &MemoryStore::default());
         assert_eq!(found, [(1, 30)]);
         assert_eq!(embedded, Embedded { candidates: 1, windows: 1, failed: 2, ..Embedded::default() });
