@@ -338,7 +338,8 @@ proptest! {
             Ok((high, wide)) => {
                 prop_assert!(high % 32 == 0 && wide % 32 == 0 && high > 0 && wide > 0);
                 let area = u64::from(high) * u64::from(wide);
-                prop_assert!((least..=most).contains(&area), "{high} x {wide}");
+                // A side that is brought down to the multiple of 32 below may lose half of itself.
+                prop_assert!(area <= most && (area >= least || 4 * least > most), "{high} x {wide}");
                 let turned = smart_resize(width, height, 32, range).expect("the same, turned");
                 prop_assert_eq!(turned, (wide, high));
             }
