@@ -19,7 +19,7 @@ use rows::{Row, RowError};
 
 /// Embed texts and pictures: a line of JSON in, a line of JSON with the vector out, in order.
 ///
-/// A line is {"id": ..., "text": ..., "images": [paths], "instruction": ..., "max_length": ..., "min_pixels": ..., "max_pixels": ...},
+/// A line is {"id": ..., "text": ..., "images": ["a.png", ...], "instruction": ..., "max_length": ..., "min_pixels": ..., "max_pixels": ...},
 /// all but the id may be missing. Pictures are found from the folder of the file, or from the current one where the rows come from standard
 /// input. A line that can't be used gives {"id": ..., "error": {"code": ..., "message": ...}}, and exit code 1 at the end.
 #[derive(Debug, clap::Args)]

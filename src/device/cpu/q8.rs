@@ -4,7 +4,7 @@
 //! instructions multiply unsigned by signed; what that adds to a sum is known beforehand and taken away.
 //!
 //! A row of inputs with an outlier would lose its other values to a coarse scale (a transformer has few such rows, at the first tokens
-//! above all). It is therefore quantised twice: as itself, and what was lost, in a row of its own at the end. See [`OUTLIER`].
+//! above all). It is therefore quantised twice: as itself, and what was lost, in a row of its own at the end. See `OUTLIER`.
 
 use std::ops::Range;
 

@@ -192,7 +192,7 @@ impl Encoder for Qwen3Vl {
         &self.info
     }
 
-    /// The weights by their tables of contents, their lengths and samples of their values: see [`digest`].
+    /// The weights by their tables of contents, their lengths and samples of their values: see `digest`.
     fn fingerprint(&self) -> &str {
         self.fingerprint.get_or_init(|| self.fingerprint_by(&self.info.compute.arithmetic()))
     }
