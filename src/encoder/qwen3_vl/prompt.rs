@@ -92,6 +92,9 @@ pub(super) enum Objection {
     Foreign(String),
 }
 
+/// Tokens that a post-processor may add to a text; those of published models add one.
+const MOST_ADDED: usize = 16;
+
 impl Reader {
     /// Reads a `tokenizer.json` that must fit the network.
     pub(super) fn new(file: &[u8], config: &Config, policy: Policy) -> Result<Self, Objection> {
@@ -125,6 +128,18 @@ impl Reader {
         }
         let mut reader = Reader { tokenizer, policy, marks, around: Default::default() };
         reader.around = reader.post_processed().map_err(|error| broken(&error))?;
+        let added = || reader.around.0.iter().chain(&reader.around.1);
+        if let Some(id) = added().find(|id| **id as usize >= config.text.vocabulary) {
+            let cause = format!(
+                "its post-processor adds the token id {id}, and the network has {} tokens",
+                config.text.vocabulary
+            );
+            return Err(Objection::Foreign(cause));
+        }
+        if added().count() > MOST_ADDED {
+            let cause = format!("its post-processor adds {} tokens to every text", added().count());
+            return Err(Objection::Foreign(cause));
+        }
         Ok(reader)
     }
 

@@ -252,5 +252,13 @@ fn tokenizers_of_other_models_are_refused() {
     let small =
         Config { text: super::super::config::Text { vocabulary: 3860, ..config.text.clone() }, ..config.clone() };
     assert!(refused(&text, &small).contains("token id 3865, and the network 3860 tokens"));
-    assert!(refused(&text, &Config { image_token: 7, ..config }).contains("tokens for pictures"));
+    assert!(refused(&text, &Config { image_token: 7, ..config.clone() }).contains("tokens for pictures"));
+    let mut adding: serde_json::Value = serde_json::from_slice(&file("appended/tokenizer.json")).expect("JSON");
+    for (ids, cause) in [(vec![999_999], "adds the token id 999999"), (vec![3840; 100], "adds 100 tokens")] {
+        let added = &mut adding["post_processor"]["processors"][1]["special_tokens"]["<|endoftext|>"];
+        added["tokens"] = vec!["<|endoftext|>"; ids.len()].into();
+        added["ids"] = ids.into();
+        let found = refused(&adding.to_string(), &config);
+        assert!(found.contains(cause), "{found}");
+    }
 }

@@ -138,8 +138,8 @@ impl Files {
     /// Opens `model.safetensors`, or else the parts that the index lists.
     ///
     /// # Errors
-    /// A file that is missing, is not all there, or lies outside of the folder; a tensor that is in two of them, or in another than
-    /// the index says.
+    /// A file that is missing, is not all there, or lies outside of the folder; a tensor that is in two of them, or
+    /// that the index lists and is in none.
     pub(super) fn open(folder: &Path) -> Result<Self, EncoderError> {
         let index = folder.join("model.safetensors.index.json");
         if folder.join("model.safetensors").exists() || !index.exists() {
