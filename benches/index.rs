@@ -186,10 +186,12 @@ impl Encoder for Random {
 
     fn embed_inputs(
         &self,
-        _: &[sightline::encoder::Input],
+        inputs: &[sightline::encoder::Input],
         _: &sightline::encoder::Progress,
     ) -> Vec<Result<sightline::encoder::InputEmbedding, EncoderError>> {
-        unimplemented!("no index asks for it")
+        let refused =
+            |_| Err(EncoderError::Compute { sequences: 1, cause: "a stand-in reads windows only".to_owned() });
+        inputs.iter().map(refused).collect()
     }
 }
 

@@ -199,6 +199,11 @@ pub enum EncoderError {
 }
 
 impl EncoderError {
+    /// That a tokenizer failed on a text.
+    fn tokenize(text: &str, cause: &dyn std::fmt::Display) -> Self {
+        EncoderError::Tokenize { bytes: text.len(), cause: one_line(&cause.to_string()) }
+    }
+
     /// A name for programs that doesn't change.
     pub fn code(&self) -> &'static str {
         match self {

@@ -21,6 +21,18 @@ pub(super) struct Tokens {
     pub starts: Vec<usize>,
 }
 
+impl Tokens {
+    /// Of a text's token ids and the bytes that each covers, which some tokenizers give out of order or within a character.
+    pub(super) fn new(text: &str, ids: &[u32], offsets: &[(usize, usize)]) -> Self {
+        let mut last = 0;
+        let mut rising = |&(start, _): &(usize, usize)| {
+            last = last.max(text.floor_char_boundary(start));
+            last
+        };
+        Tokens { ids: ids.to_vec(), starts: offsets.iter().map(&mut rising).collect() }
+    }
+}
+
 /// The room that a model offers.
 #[derive(Debug, Clone)]
 pub(super) struct Frame {

@@ -155,20 +155,8 @@ impl Reader {
 
     /// The tokens of a text with what it has of the template's, which are special by the reference policy only.
     fn tokens(&self, text: &str) -> Result<Tokens, EncoderError> {
-        let failed = |error: tokenizers::Error| EncoderError::Tokenize {
-            bytes: text.len(),
-            cause: one_line(&error.to_string()),
-        };
-        let encoding = self.tokenizer.encode(text, false).map_err(failed)?;
-        let mut last = 0;
-        let mut rising = |&(start, _): &(usize, usize)| {
-            last = last.max(text.floor_char_boundary(start));
-            last
-        };
-        Ok(Tokens {
-            ids: encoding.get_ids().to_vec(),
-            starts: encoding.get_offsets().iter().map(&mut rising).collect(),
-        })
+        let encoding = self.tokenizer.encode(text, false).map_err(|error| EncoderError::tokenize(text, &error))?;
+        Ok(Tokens::new(text, encoding.get_ids(), encoding.get_offsets()))
     }
 
     fn ids(&self, text: &str) -> Result<Vec<u32>, EncoderError> {

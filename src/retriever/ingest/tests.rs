@@ -97,10 +97,12 @@ impl Encoder for Stand {
 
     fn embed_inputs(
         &self,
-        _: &[crate::encoder::Input],
+        inputs: &[crate::encoder::Input],
         _: &crate::encoder::Progress,
     ) -> Vec<Result<crate::encoder::InputEmbedding, EncoderError>> {
-        unimplemented!("no index asks for it")
+        let refused =
+            |_| Err(EncoderError::Compute { sequences: 1, cause: "a stand-in reads windows only".to_owned() });
+        inputs.iter().map(refused).collect()
     }
 }
 
