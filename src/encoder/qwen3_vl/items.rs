@@ -61,11 +61,19 @@ impl Qwen3Vl {
             return Err(EncoderError::TooLarge { bytes: text.len(), most: MOST_TEXT });
         }
         // Whatever the input says, its pictures are not made larger together than the model can read.
-        let mut left = self.max_tokens;
+        let mut tokens = 0;
         let mut pictures = Vec::new();
+        let too_long = |images| EncoderError::TooLong { template: 0, images, limit: self.max_tokens };
         for image in &input.images {
-            let picture = self.pictures.read(image, range, left)?;
-            left = left.saturating_sub(picture.tokens.0 * picture.tokens.1);
+            let picture = self.pictures.read(image, range, self.max_tokens - tokens).map_err(|error| match error {
+                EncoderError::TooLong { images, .. } => too_long(tokens + images),
+                error => error,
+            })?;
+            // One whose features are kept is read without a limit.
+            tokens += picture.tokens.0 * picture.tokens.1;
+            if tokens > self.max_tokens {
+                return Err(too_long(tokens));
+            }
             pictures.push(picture);
         }
         let instruction = prompt::instruction(input.instruction.as_deref());
