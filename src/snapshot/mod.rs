@@ -3,6 +3,7 @@
 //! Bad input is data here: a file that can't be used is in [`Snapshot::skipped`] with its reason, one that could be used
 //! only in part is in [`Snapshot::notes`]; neither ends the run. Knows nothing of retrieval, models or output formats.
 
+pub mod archive;
 pub mod language;
 pub mod parse;
 
