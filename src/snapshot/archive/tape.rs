@@ -13,6 +13,11 @@ use super::{ArchiveError, EntryReason, Trouble, hash, shown};
 /// Everything in a tar comes in pieces of so many bytes.
 pub(super) const BLOCK: usize = 512;
 
+/// Where the first header ends.
+const FIRST: u64 = BLOCK as u64;
+
+const OTHER_GZIP: ArchiveError = ArchiveError::NotAnArchive { found: "a gzip file of something other than a tar" };
+
 /// A longer extended header is not one that a program wrote.
 const EXTENDED_BYTES: u64 = 1 << 20;
 
@@ -67,7 +72,12 @@ impl<R: Read> Tape<'_, '_, R> {
     fn header(&mut self) -> Result<Option<Header>, Trouble> {
         let mut header = Header::new_old();
         if self.fill(header.as_mut_bytes(), "")? < BLOCK {
-            return Err(ArchiveError::CutOff { place: self.place("before its end mark") }.into());
+            return Err(match self.at {
+                0 => ArchiveError::Empty,
+                1..FIRST => OTHER_GZIP,
+                _ => ArchiveError::CutOff { place: self.place("before its end mark") },
+            }
+            .into());
         }
         let block = *header.as_bytes();
         if block.iter().all(|it| *it == 0) {
@@ -76,9 +86,7 @@ impl<R: Read> Tape<'_, '_, R> {
         match has_checksum(&block) {
             true => Ok(Some(header)),
             // What was in a gzip stream is looked at here first.
-            false if self.at == BLOCK as u64 && block[257..262] != *b"ustar" => {
-                Err(ArchiveError::NotAnArchive { found: "a gzip file of something other than a tar" }.into())
-            }
+            false if self.at == FIRST && block[257..262] != *b"ustar" => Err(OTHER_GZIP.into()),
             false => Err(self.damaged("the checksum of a header is wrong")),
         }
     }

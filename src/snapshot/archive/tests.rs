@@ -6,6 +6,7 @@ use std::io::Write;
 
 use proptest::prelude::*;
 use tempfile::TempDir;
+use zip::CompressionMethod;
 use zip::write::SimpleFileOptions;
 
 use super::*;
@@ -353,8 +354,8 @@ fn no_path_leads_out() {
         ("../outside/witness", Upwards),
         ("..\\outside\\witness", Backslash),
         ("./", Nameless),
-        ("/etc/cron.d/x", Absolute),
         (".Git/config", GitData),
+        ("/etc/cron.d/x", Absolute),
         ("C:/x", Absolute),
         ("a/../../outside/witness", Upwards),
         ("a/.git/hooks/x", GitData),
