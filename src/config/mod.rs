@@ -1,25 +1,28 @@
-//! F5: the settings in force: `configs/default.toml`, overridden by a file, then by `SIGHTLINE_*`, then by flags.
+//! F6: the settings in force: `configs/default.toml`, overridden by a file, then by `SIGHTLINE_*`, then by flags; and of each value
+//! where it comes from.
 //!
 //! The only module that reads the environment.
 
+mod hub;
+mod layers;
+mod provenance;
+mod ranges;
+
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use toml::{Table, Value};
+use toml::Value;
 
 use crate::encoder::hub::HubOptions;
 use crate::imaging;
 use crate::retriever::{Granularity, RetrieverKind, ranker::Weights};
+use crate::server;
 use crate::types::Policy;
 
-/// The compiled-in defaults: every key.
-const DEFAULTS: &str = include_str!("../configs/default.toml");
-const PREFIX: &str = "SIGHTLINE_";
-/// Names a file like `--config` does; the one variable that is not a key.
-const FILE_VARIABLE: &str = "SIGHTLINE_CONFIG";
+use layers::Layers;
+pub use provenance::{Entry, Flag, Origin, Shown};
 
 /// Every setting.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -31,6 +34,7 @@ pub struct Settings {
     pub locate: LocateSettings,
     pub index: IndexSettings,
     pub ranking: Weights,
+    pub server: server::Settings,
     /// What the variables of the hub say, which are not ours.
     #[serde(skip)]
     pub hub: HubOptions,
@@ -172,78 +176,87 @@ pub enum ConfigError {
     VariableNotUtf8 { variable: String },
     #[error("{origin}: `{key}` is {value}; give it a number from {least} to {most}")]
     OutOfRange { origin: String, key: String, value: f64, least: f64, most: f64 },
-    #[error("the variable HF_ENDPOINT is `{value}`, which is no address: set it to one like {HUB}, or unset it")]
+    #[error("{origin}: {error}")]
+    Server { origin: String, error: server::settings::SettingsError },
+    #[error("{origin}: `{key}` is no list of texts: write it as [\"one\", \"two\"]")]
+    NotAList { origin: String, key: String },
+    #[error("the variable HF_ENDPOINT is `{value}`, which is no address: set it to one like {}, or unset it", hub::HUB)]
     Endpoint { value: String },
+}
+
+/// The settings in force, and what is to be said of each.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    pub settings: Settings,
+    /// By key.
+    pub entries: Vec<Entry>,
+    /// The variables of the hub.
+    pub hub: Vec<Entry>,
 }
 
 /// Reads the settings. `file` wins over the file that `SIGHTLINE_CONFIG` names.
 ///
 /// # Errors
 /// An unreadable file, an unknown key or variable, a value of the wrong type or out of its range; the message names it.
-pub fn load(file: Option<&Path>) -> Result<Settings, ConfigError> {
+pub fn load(file: Option<&Path>, flags: &[Flag]) -> Result<Loaded, ConfigError> {
     #[expect(clippy::disallowed_methods, reason = "this module is where the environment is read")]
     let variables: Vec<(OsString, OsString)> = std::env::vars_os().collect();
-    let mut settings = resolve(file, &own(variables.iter().cloned())?)?;
-    if settings.index.data_dir.as_os_str().is_empty() {
-        settings.index.data_dir = data_directory(&variables).unwrap_or_default();
-    }
-    settings.home = variable(&variables, HOME).map(PathBuf::from);
-    settings.hub = hub_options(&variables, settings.home.as_deref())?;
-    Ok(settings)
+    load_from(file, &variables, flags)
 }
 
+fn load_from(file: Option<&Path>, variables: &Variables, flags: &[Flag]) -> Result<Loaded, ConfigError> {
+    let mut layers = resolve(file, &own(variables.iter().cloned())?, flags)?;
+    if let Some((name, folder)) = data_directory(variables) {
+        layers.fill(DATA_DIR, Value::String(folder.to_string_lossy().into_owned()), name);
+    }
+    if let Some(endpoint) = text(variables, OTLP_VARIABLE)?.filter(|_| cfg!(feature = "otlp")) {
+        layers.fill("server.otlp_endpoint", Value::String(endpoint.to_owned()), OTLP_VARIABLE);
+    }
+    let mut settings = layers.build("the settings")?;
+    settings.server.check_together().map_err(|error| ConfigError::Server { origin: "the settings".into(), error })?;
+    settings.home = variable(variables, HOME).map(PathBuf::from);
+    let hub = hub::Read::new(variables, settings.home.as_deref())?;
+    settings.hub = hub.options();
+    Ok(Loaded { settings, entries: layers.entries(), hub: hub.entries() })
+}
+
+/// The environment.
+type Variables = [(OsString, OsString)];
+
+/// A key that is filled from the system's conventions if it is empty.
+const DATA_DIR: &str = "index.data_dir";
+/// What every program that sends traces reads.
+const OTLP_VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const HOME: &str = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
 
 /// A variable that is set to something.
-fn variable<'a>(variables: &'a [(OsString, OsString)], name: &str) -> Option<&'a OsString> {
+fn variable<'a>(variables: &'a Variables, name: &str) -> Option<&'a OsString> {
     variables.iter().find(|it| it.0 == name).map(|it| &it.1).filter(|it| !it.is_empty())
 }
 
-/// The hub's own variables, as Python's huggingface_hub reads them.
-fn hub_options(variables: &[(OsString, OsString)], home: Option<&Path>) -> Result<HubOptions, ConfigError> {
-    let path = |name: &str| {
-        let path = Path::new(variable(variables, name)?);
-        let below = path.strip_prefix("~").ok().zip(home);
-        Some(below.map_or_else(|| path.to_owned(), |(below, home)| home.join(below)))
-    };
-    let text = |name: &str| {
-        let not_text = || ConfigError::VariableNotUtf8 { variable: name.to_owned() };
-        variable(variables, name).map(|it| it.to_str().ok_or_else(not_text)).transpose()
-    };
-    let caches = path("XDG_CACHE_HOME").or_else(|| Some(home?.join(".cache")));
-    let hub_home = path("HF_HOME").or_else(|| Some(caches?.join("huggingface")));
-    let below = |name: &str| hub_home.as_ref().map(|it| it.join(name)).unwrap_or_default();
-    let endpoint = text("HF_ENDPOINT")?.unwrap_or(HUB).trim_end_matches('/');
-    if !["http://", "https://"].iter().any(|it| endpoint.starts_with(it)) {
-        return Err(ConfigError::Endpoint { value: endpoint.to_owned() });
-    }
-    let is_true = |it: &str| ["1", "ON", "YES", "TRUE"].contains(&it.to_uppercase().as_str());
-    Ok(HubOptions {
-        cache: path("HF_HUB_CACHE").unwrap_or_else(|| below("hub")),
-        endpoint: endpoint.to_owned(),
-        token: text("HF_TOKEN")?.map(str::to_owned),
-        token_file: path("HF_TOKEN_PATH").unwrap_or_else(|| below("token")),
-        is_offline: text("HF_HUB_OFFLINE")?.is_some_and(is_true),
-    })
+/// The same, as text.
+fn text<'a>(variables: &'a Variables, name: &str) -> Result<Option<&'a str>, ConfigError> {
+    let not_text = || ConfigError::VariableNotUtf8 { variable: name.to_owned() };
+    variable(variables, name).map(|it| it.to_str().ok_or_else(not_text)).transpose()
 }
 
-const HUB: &str = "https://huggingface.co";
-
-/// Where a user's data lies by the conventions of the system; `None` if the environment doesn't say.
-fn data_directory(variables: &[(OsString, OsString)]) -> Option<PathBuf> {
-    let variable =
-        |name: &str| variables.iter().find(|it| it.0 == name).map(|it| Path::new(&it.1)).filter(|it| it.is_absolute());
-    let local = match (cfg!(windows), cfg!(target_os = "macos")) {
-        (true, _) => variable("LOCALAPPDATA").map(Path::to_owned),
-        (_, true) => variable("HOME").map(|it| it.join("Library/Application Support")),
-        _ => variable("HOME").map(|it| it.join(".local/share")),
+/// Where a user's data lies by the conventions of the system, and the variable that says so; `None` if none does.
+fn data_directory(variables: &Variables) -> Option<(&'static str, PathBuf)> {
+    let folder = |name: &'static str, below: &str| {
+        let path = Path::new(variable(variables, name)?);
+        path.is_absolute().then(|| (name, path.join(below).join("sightline")))
     };
-    Some(variable("XDG_DATA_HOME").map(Path::to_owned).or(local)?.join("sightline"))
+    let local = || match (cfg!(windows), cfg!(target_os = "macos")) {
+        (true, _) => folder("LOCALAPPDATA", ""),
+        (_, true) => folder("HOME", "Library/Application Support"),
+        _ => folder("HOME", ".local/share"),
+    };
+    folder("XDG_DATA_HOME", "").or_else(local)
 }
 
 /// The variables that are Sightline's, as text. One that is not text would be dropped in silence otherwise.
 fn own(variables: impl Iterator<Item = (OsString, OsString)>) -> Result<Vec<(String, String)>, ConfigError> {
-    let ours = variables.filter(|(name, _)| name.as_encoded_bytes().starts_with(PREFIX.as_bytes()));
+    let ours = variables.filter(|(name, _)| name.as_encoded_bytes().starts_with(layers::PREFIX.as_bytes()));
     let text = |(name, value): (OsString, OsString)| match (name.to_str(), value.to_str()) {
         (Some(name), Some(value)) => Ok((name.to_owned(), value.to_owned())),
         _ => Err(ConfigError::VariableNotUtf8 { variable: name.to_string_lossy().into_owned() }),
@@ -251,97 +264,19 @@ fn own(variables: impl Iterator<Item = (OsString, OsString)>) -> Result<Vec<(Str
     ours.map(text).collect()
 }
 
-fn resolve(file: Option<&Path>, variables: &[(String, String)]) -> Result<Settings, ConfigError> {
-    let mut settings = parse(DEFAULTS, "the defaults")?;
-    let named = variables.iter().find(|(name, _)| name == FILE_VARIABLE).map(|(_, path)| Path::new(path));
+fn resolve(file: Option<&Path>, variables: &[(String, String)], flags: &[Flag]) -> Result<Layers, ConfigError> {
+    let mut layers = Layers::defaults()?;
+    let named = variables.iter().find(|(name, _)| name == layers::FILE_VARIABLE).map(|(_, path)| Path::new(path));
     if let Some(path) = file.or(named) {
-        let text = std::fs::read_to_string(path).map_err(|cause| ConfigError::Read { path: path.into(), cause })?;
-        let origin = format!("the configuration file `{}`", path.display());
-        overlay(&mut settings, parse(&text, &origin)?);
-        build(settings.clone(), &origin)?;
+        layers.file(path)?;
     }
-    for (name, value) in variables.iter().filter(|(name, _)| name != FILE_VARIABLE) {
-        set_variable(&mut settings, name, value)?;
+    // The short name of a key first, so that the full one wins.
+    let (short, full): (Vec<_>, Vec<_>) = variables.iter().partition(|(name, _)| layers::short(name).is_some());
+    for (name, value) in short.into_iter().chain(full).filter(|(name, _)| name != layers::FILE_VARIABLE) {
+        layers.variable(name, value)?;
     }
-    build(settings, "the settings")
-}
-
-fn parse(text: &str, origin: &str) -> Result<Table, ConfigError> {
-    text.parse::<Table>().map_err(|error| invalid(origin, &error))
-}
-
-fn build(settings: Table, origin: &str) -> Result<Settings, ConfigError> {
-    let values = settings.get("ranking").map(|ranking| numbers("ranking", ranking)).unwrap_or_default();
-    let settings: Settings = settings.try_into().map_err(|error| invalid(origin, &error))?;
-    match values.into_iter().find(|(key, value)| !allowed(key).contains(value)) {
-        Some((key, value)) => {
-            let (least, most) = allowed(&key).into_inner();
-            Err(ConfigError::OutOfRange { origin: origin.to_owned(), key, value, least, most })
-        }
-        None => Ok(settings),
-    }
-}
-
-/// What a number under `ranking` may be. Beyond it an order would still come out, and mean nothing.
-fn allowed(key: &str) -> RangeInclusive<f64> {
-    /// Far above any useful weight, and far below what sums of scores could overflow by.
-    const MOST: f64 = 1000.0;
-    let name = key.rsplit('.').next().unwrap_or(key);
-    let is_share = name == "b" || name.ends_with("_b") || name == "demotion";
-    if is_share { 0.0..=1.0 } else { 0.0..=MOST }
-}
-
-/// The numbers in a value, each by its key from the top, at most as deep as the defaults nest.
-fn numbers(key: &str, value: &Value) -> Vec<(String, f64)> {
-    match value {
-        Value::Float(number) => vec![(key.to_owned(), *number)],
-        Value::Integer(number) => vec![(key.to_owned(), *number as f64)],
-        Value::Table(table) => {
-            table.iter().flat_map(|(name, value)| numbers(&format!("{key}.{name}"), value)).collect()
-        }
-        _ => Vec::new(),
-    }
-}
-
-fn invalid(origin: &str, error: &toml::de::Error) -> ConfigError {
-    ConfigError::Invalid { origin: origin.to_owned(), message: error.to_string().trim().replace('\n', " ") }
-}
-
-/// Replaces keys of `base`; tables are merged key by key, at most as deep as the defaults nest.
-fn overlay(base: &mut Table, over: Table) {
-    for (key, value) in over {
-        match (base.get_mut(&key), value) {
-            (Some(Value::Table(below)), Value::Table(above)) => overlay(below, above),
-            (_, value) => drop(base.insert(key, value)),
-        }
-    }
-}
-
-/// Sets the key whose path, joined by `_` in capitals, is the variable's name after the prefix.
-fn set_variable(settings: &mut Table, variable: &str, value: &str) -> Result<(), ConfigError> {
-    let unknown = || ConfigError::UnknownVariable { variable: variable.to_owned() };
-    let wanted = variable.strip_prefix(PREFIX).ok_or_else(unknown)?.to_lowercase();
-    let slot = find(settings, &wanted).ok_or_else(unknown)?;
-    *slot = match slot {
-        Value::String(_) => Value::String(value.to_owned()),
-        // A bare word that is no TOML value stays text, and is then refused by its type with a message.
-        _ => format!("value = {value}")
-            .parse::<Table>()
-            .ok()
-            .and_then(|mut it| it.remove("value"))
-            .unwrap_or(Value::String(value.to_owned())),
-    };
-    build(settings.clone(), variable).map(drop)
-}
-
-fn find<'a>(table: &'a mut Table, wanted: &str) -> Option<&'a mut Value> {
-    table.iter_mut().find_map(|(key, value)| {
-        let rest = wanted.strip_prefix(key.as_str())?;
-        match value {
-            Value::Table(below) => find(below, rest.strip_prefix('_')?),
-            value => rest.is_empty().then_some(value),
-        }
-    })
+    flags.iter().try_for_each(|flag| layers.flag(flag))?;
+    Ok(layers)
 }
 
 #[cfg(test)]
@@ -352,8 +287,12 @@ mod tests {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     }
 
+    fn settled(file: Option<&Path>, pairs: &[(String, String)]) -> Result<Settings, ConfigError> {
+        resolve(file, pairs, &[])?.build("the settings")
+    }
+
     fn defaults() -> Settings {
-        resolve(None, &[]).expect("the compiled-in defaults")
+        settled(None, &[]).expect("the compiled-in defaults")
     }
 
     #[track_caller]
@@ -361,7 +300,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("settings.toml");
         std::fs::write(&path, file).expect("a file");
-        let error = resolve(Some(&path), &variables(pairs)).expect_err("refused").to_string();
+        let error = settled(Some(&path), &variables(pairs)).expect_err("refused").to_string();
         assert!(error.contains(expected) && !error.contains('\n'), "`{error}` lacks `{expected}`");
     }
 
@@ -378,7 +317,7 @@ mod tests {
             .expect("a file");
         let named =
             variables(&[("SIGHTLINE_CONFIG", path.to_str().expect("UTF-8")), ("SIGHTLINE_LOCATE_RESULTS", "5")]);
-        let settings = resolve(None, &named).expect("sound settings");
+        let settings = settled(None, &named).expect("sound settings");
         assert_eq!((settings.locate.results.get(), settings.locate.rerank), (5, 7));
         assert_eq!((settings.ranking.file_fields.path, settings.ranking.file_fields.body), (9.0, 1.0));
         assert_eq!(settings.locate.retriever, defaults().locate.retriever);
@@ -388,7 +327,7 @@ mod tests {
     fn a_nested_key_and_a_word_are_variables_too() {
         let named =
             variables(&[("SIGHTLINE_RANKING_FILE_FIELDS_PATH_B", "0.5"), ("SIGHTLINE_LOCATE_RETRIEVER", "bm25")]);
-        let settings = resolve(None, &named).expect("sound settings");
+        let settings = settled(None, &named).expect("sound settings");
         assert_eq!(settings.ranking.file_fields.path_b, 0.5);
         assert_eq!(settings.locate.retriever, RetrieverKind::Bm25);
     }
@@ -423,50 +362,16 @@ mod tests {
     #[test]
     fn the_ends_of_a_range_are_in_it() {
         for (variable, value) in [("K1", "0"), ("B", "1"), ("B", "0.0"), ("DEMOTION", "0"), ("MENTION", "1000")] {
-            resolve(None, &variables(&[(&format!("SIGHTLINE_RANKING_{variable}"), value)])).expect("in its range");
+            settled(None, &variables(&[(&format!("SIGHTLINE_RANKING_{variable}"), value)])).expect("in its range");
         }
     }
 
     #[test]
     fn a_missing_file_is_named_with_a_remedy() {
-        let error = resolve(Some(Path::new("no-such.toml")), &[]).expect_err("there is none");
+        let error = settled(Some(Path::new("no-such.toml")), &[]).expect_err("there is none");
         let message = error.to_string();
         assert!(message.contains("`no-such.toml`") && message.contains("--config"), "{message}");
         assert!(std::error::Error::source(&error).is_none(), "the cause would be printed twice");
-    }
-
-    /// What the hub's variables come to, as text.
-    #[track_caller]
-    fn check_hub(pairs: &[(&str, &str)], cache: &str, endpoint: &str, token_file: &str, is_offline: bool) {
-        let pairs: Vec<(OsString, OsString)> = pairs.iter().map(|(name, value)| (name.into(), value.into())).collect();
-        let options = hub_options(&pairs, Some(Path::new("/me"))).expect("sound");
-        let paths = (options.cache.display().to_string(), options.token_file.display().to_string());
-        assert_eq!(paths, (cache.to_owned(), token_file.to_owned()));
-        assert_eq!((options.endpoint.as_str(), options.is_offline), (endpoint, is_offline));
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn the_variables_of_the_hub_mean_what_they_mean_to_python() {
-        check_hub(&[], "/me/.cache/huggingface/hub", HUB, "/me/.cache/huggingface/token", false);
-        check_hub(&[("XDG_CACHE_HOME", "/c")], "/c/huggingface/hub", HUB, "/c/huggingface/token", false);
-        check_hub(
-            &[("HF_HOME", "~/hf"), ("HF_ENDPOINT", "http://mirror/hf/"), ("HF_HUB_OFFLINE", "yes")],
-            "/me/hf/hub",
-            "http://mirror/hf",
-            "/me/hf/token",
-            true,
-        );
-        check_hub(
-            &[("HF_HUB_CACHE", "/hub"), ("HF_TOKEN_PATH", "/t"), ("HF_HOME", ""), ("HF_HUB_OFFLINE", "0")],
-            "/hub",
-            HUB,
-            "/t",
-            false,
-        );
-        let odd = [("HF_ENDPOINT".into(), "mirror".into())];
-        let error = hub_options(&odd, None).expect_err("no address").to_string();
-        assert!(error.contains("HF_ENDPOINT") && error.contains("`mirror`"), "{error}");
     }
 
     #[cfg(unix)]
