@@ -53,7 +53,11 @@ impl ServerFlags {
             flag("server.port", "--port", self.port.map(|it| i64::from(it).into())),
             flag("server.roots", "--root", list(self.roots.iter().map(|it| absolute(it)))),
             flag("server.keys_file", "--keys-file", self.keys_file.as_ref().map(|it| absolute(it).into())),
-            flag("server.allow_unauthenticated", "--allow-unauthenticated", self.allow_unauthenticated.then(|| true.into())),
+            flag(
+                "server.allow_unauthenticated",
+                "--allow-unauthenticated",
+                self.allow_unauthenticated.then(|| true.into()),
+            ),
             flag("server.max_requests", "--max-requests", self.max_requests.map(|it| i64::from(it).into())),
             flag("server.rate", "--rate", self.rate.map(Value::from)),
             flag("server.cors_origins", "--cors-origin", list(self.cors_origins.iter().cloned())),

@@ -374,6 +374,124 @@ mod tests {
         assert!(std::error::Error::source(&error).is_none(), "the cause would be printed twice");
     }
 
+    #[test]
+    fn numbers_of_the_service_are_refused_by_key_and_range_too() {
+        for (file, expected) in [
+            ("[server]\nport = 70000\n", "`server.port` is 70000; give it a number from 0 to 65535"),
+            ("[server]\nrate = nan\n", "`server.rate` is NaN"),
+            ("[server]\nmax_requests = 0\n", "`server.max_requests` is 0; give it a number from 1"),
+            ("[server]\nmax_body_bytes = -1\n", "`server.max_body_bytes` is -1"),
+            ("[server]\nbody_seconds = 0\n", "`server.body_seconds` is 0"),
+            ("[server]\nqueue_tokens = 0\n", "`server.queue_tokens` is 0"),
+            ("[server]\nprot = 1\n", "prot"),
+            ("[server]\nlog_format = \"xml\"\n", "xml"),
+            ("[server]\nhost = \"a:1\"\n", "settings.toml`: `server.host` is `a:1`"),
+            ("[images]\nmax_pixels = 0\n", "`images.max_pixels` is 0"),
+        ] {
+            check_refused(file, &[], expected);
+        }
+    }
+
+    #[test]
+    fn a_secret_is_in_no_message() {
+        let secret = "supersecretsupersecret";
+        for file in [
+            format!("[server]\nkeys = \"{secret}\"\n"),
+            format!("[server]\nkeys = [\"{secret}\", 1]\n"),
+            format!("[server]\nkeys = [\"{secret}\n"),
+            format!("[server]\nkeys = [\"{secret} \"]\n"),
+        ] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let path = folder.path().join("settings.toml");
+            std::fs::write(&path, &file).expect("a file");
+            let message = settled(Some(&path), &[]).expect_err("refused").to_string();
+            assert!(!message.contains("supersecret") && message.contains("settings.toml"), "{message}");
+        }
+        let unended = variables(&[("SIGHTLINE_SERVER_KEYS", "[\"supersecretsupersecret")]);
+        let message = settled(None, &unended).expect_err("refused").to_string();
+        assert!(!message.contains("supersecret") && message.contains("SIGHTLINE_SERVER_KEYS"), "{message}");
+    }
+
+    #[track_caller]
+    fn check_list(value: &str, expected: &[&str]) {
+        let settings = settled(None, &variables(&[("SIGHTLINE_SERVER_CORS_ORIGINS", value)])).expect("sound");
+        assert_eq!(settings.server.cors_origins, expected, "{value}");
+    }
+
+    #[test]
+    fn a_list_in_a_variable_is_toml_or_one_item() {
+        check_list("[\"http://a\", \"http://b\"]", &["http://a", "http://b"]);
+        check_list(" [ ] ", &[]);
+        check_list("", &[]);
+        check_list("http://a", &["http://a"]);
+        check_refused("", &[("SIGHTLINE_SERVER_CORS_ORIGINS", "http://a,http://b")], "`http://a,http://b`");
+        check_refused("", &[("SIGHTLINE_SERVER_CORS_ORIGINS", "[http://a]")], "is no list of texts");
+        check_refused("", &[("SIGHTLINE_SERVER_CORS_ORIGINS", "[1]")], "SIGHTLINE_SERVER_CORS_ORIGINS");
+    }
+
+    /// What is said of some keys, by all four layers.
+    fn entries(variables: &[(&str, &str)], flags: &[Flag]) -> (tempfile::TempDir, Vec<Entry>) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("settings.toml");
+        let file = "[server]\nport = 1\nrate = 2\nkeys = [\"0123456789abcdef\"]\n[ranking.file_fields]\npath = 9\n";
+        std::fs::write(&path, file).expect("a file");
+        let variables: Vec<(OsString, OsString)> = variables.iter().map(|it| (it.0.into(), it.1.into())).collect();
+        let loaded = load_from(Some(&path), &variables, flags).expect("sound");
+        (folder, loaded.entries)
+    }
+
+    #[test]
+    fn each_value_says_which_layer_it_is_from() {
+        let flag = Flag { key: "server.max_batch", name: "--max-batch", value: 7.into() };
+        let variables =
+            [("SIGHTLINE_SERVER_PORT", "8"), ("SIGHTLINE_SERVER_MAX_BATCH", "9"), ("XDG_DATA_HOME", "/data")];
+        let (folder, entries) = entries(&variables, &[flag]);
+        let of = |key: &str| {
+            let entry = entries.iter().find(|it| it.key == key).expect("every key is there");
+            let shown = match &entry.shown {
+                Shown::Value(value) => value.to_string(),
+                Shown::Hidden => "hidden".to_owned(),
+            };
+            format!("{shown} {}", entry.origin).replace(&folder.path().display().to_string(), "")
+        };
+        assert_eq!(of("server.port"), "8 SIGHTLINE_SERVER_PORT");
+        assert_eq!(of("server.rate"), "2 file /settings.toml");
+        assert_eq!(of("server.max_batch"), "7 flag --max-batch");
+        assert_eq!(of("server.keys"), "hidden file /settings.toml");
+        assert_eq!(of("ranking.file_fields.path"), "9 file /settings.toml");
+        assert_eq!(of("ranking.file_fields.body"), "1.0 default");
+        assert_eq!(of("server.roots"), "[] default");
+        if cfg!(unix) {
+            assert_eq!(of("index.data_dir"), "\"/data/sightline\" XDG_DATA_HOME");
+        }
+    }
+
+    #[test]
+    fn the_log_has_a_short_variable_and_the_full_one_wins() {
+        let settings = |pairs| settled(None, &variables(pairs)).expect("sound").server.log;
+        assert_eq!(settings(&[("SIGHTLINE_LOG", "debug")]), "debug");
+        assert_eq!(settings(&[("SIGHTLINE_SERVER_LOG", "warn"), ("SIGHTLINE_LOG", "debug")]), "warn");
+        check_refused("", &[("SIGHTLINE_LOG", "sightline=loud")], "SIGHTLINE_LOG: `server.log`");
+    }
+
+    #[test]
+    fn keys_that_contradict_each_other_are_refused_once_all_are_known() {
+        let load = |pairs: &[(&str, &str)]| {
+            let pairs: Vec<(OsString, OsString)> = pairs.iter().map(|it| (it.0.into(), it.1.into())).collect();
+            load_from(None, &pairs, &[]).map(drop).map_err(|it| it.to_string())
+        };
+        let (body, memory) = ("SIGHTLINE_SERVER_MAX_BODY_BYTES", "SIGHTLINE_SERVER_BODY_MEMORY_BYTES");
+        assert_eq!(load(&[(body, "1_000_000_000"), (memory, "1_000_000_000")]), Ok(()));
+        assert!(load(&[(body, "1_000_000_000")]).expect_err("refused").contains("`server.body_memory_bytes`"));
+    }
+
+    #[test]
+    fn a_password_in_an_address_is_not_shown() {
+        let shown = Shown::of(&Value::String("http://me:secret@host/x".into()));
+        assert_eq!(shown, Shown::Value(Value::String("http://me:hidden@host/x".into())));
+        assert_eq!(Shown::of(&Value::String("me@host".into())), Shown::Value(Value::String("me@host".into())));
+    }
+
     #[cfg(unix)]
     #[test]
     fn a_variable_that_is_not_text_is_refused_by_name_and_others_are_left_alone() {

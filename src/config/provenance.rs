@@ -71,7 +71,9 @@ impl Shown {
     /// A value, without the password if it is an address with one.
     pub fn of(value: &Value) -> Self {
         let address = value.as_str().filter(|it| it.contains('@')).and_then(|it| url::Url::parse(it).ok());
-        let Some(mut address) = address.filter(|it| it.password().is_some()) else { return Shown::Value(value.clone()) };
+        let Some(mut address) = address.filter(|it| it.password().is_some()) else {
+            return Shown::Value(value.clone());
+        };
         match address.set_password(Some("hidden")) {
             Ok(()) => Shown::Value(Value::String(address.into())),
             Err(()) => Shown::Hidden,

@@ -101,13 +101,17 @@ pub enum SettingsError {
     Host(String),
     #[error("`server.roots` has `{}`, which is no absolute path: write it from the root on", .0.display())]
     Root(PathBuf),
-    #[error("a key of `server.keys` has {found} characters: give it {SHORTEST_KEY} to {LONGEST_KEY} visible ASCII characters")]
+    #[error(
+        "a key of `server.keys` has {found} characters: give it {SHORTEST_KEY} to {LONGEST_KEY} visible ASCII characters"
+    )]
     Key { found: usize },
     #[error("`server.cors_origins` has `{0}`: write an origin as scheme://host or scheme://host:port, without a path")]
     Origin(String),
     #[error("`server.allow_image_hosts` has `{0}`: write a host name alone, without scheme, port and path")]
     ImageHost(String),
-    #[error("`server.log` is `{filter}`: {cause}; write off, error, warn, info, debug, trace or a filter like info,sightline=debug")]
+    #[error(
+        "`server.log` is `{filter}`: {cause}; write off, error, warn, info, debug, trace or a filter like info,sightline=debug"
+    )]
     Log { filter: String, cause: String },
     #[error("`server.otlp_endpoint` is `{0}`: write an address like http://127.0.0.1:4318, or leave it empty")]
     Endpoint(String),
@@ -250,7 +254,8 @@ fn is_name(text: &str) -> bool {
 /// What browsers send as `Origin`: a scheme, a host and at most a port. Not `*` and not `null`, which would let every page in.
 fn is_origin(text: &str) -> bool {
     let Some((scheme, host)) = text.split_once("://") else { return false };
-    let is_scheme = !scheme.is_empty() && scheme.bytes().all(|it| it.is_ascii_lowercase() || b"0123456789+-.".contains(&it));
+    let is_scheme =
+        !scheme.is_empty() && scheme.bytes().all(|it| it.is_ascii_lowercase() || b"0123456789+-.".contains(&it));
     is_scheme && !host.is_empty() && host.bytes().all(|it| it.is_ascii_alphanumeric() || b"-._:[]".contains(&it))
 }
 

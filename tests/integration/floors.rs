@@ -13,6 +13,8 @@ const FLOORS: &[(&str, u8)] = &[
     ("snapshot", 1),
     ("encoder", 2),
     ("retriever", 3),
+    ("service", 4),
+    ("mcp", 5),
     ("server", 5),
     ("config", 6),
     ("telemetry", 6),
