@@ -9,6 +9,7 @@ mod doctor;
 mod embed;
 mod export;
 mod files;
+mod generate;
 mod index;
 mod issue;
 mod json;
@@ -64,6 +65,8 @@ enum Command {
     Doctor(doctor::Arguments),
     Quantize(quantize::Arguments),
     Config(config_command::Arguments),
+    Completions(generate::CompletionArguments),
+    Man(generate::ManArguments),
 }
 
 impl Cli {
@@ -143,6 +146,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Doctor(arguments) => doctor::run(&arguments, settings),
         Command::Quantize(arguments) => quantize::run(&arguments, settings),
         Command::Config(arguments) => config_command::run(&arguments, &loaded),
+        Command::Completions(arguments) => generate::completions(&arguments),
+        Command::Man(arguments) => generate::man(&arguments),
     }
 }
 
