@@ -4,11 +4,14 @@
 
 pub mod error;
 pub mod extract;
+pub mod guard;
+pub mod settings;
 
 use std::sync::{Arc, OnceLock};
 
 use crate::service::{Service, ServiceError};
 use error::ApiError;
+pub use settings::Settings;
 
 /// What all handlers share.
 #[derive(Clone, Default)]
