@@ -30,7 +30,7 @@ fn main() -> anyhow::Result<()> {
     let issue = issue()?;
 
     let large = sources::copy(&sources, 1000)?;
-    let options = snapshot::Options { max_file_bytes: settings.snapshot.max_file_bytes };
+    let options = snapshot::Options { max_file_bytes: settings.snapshot.max_file_bytes, ..Default::default() };
     let read = || snapshot::read(large.path(), None, &options, &|_, _| ());
     let snapshot = read()?;
     describe(&snapshot);

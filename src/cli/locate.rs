@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 
+use super::files::{self, FileFlags};
 use super::loaded::{Loaded, Pending};
 use super::searched::{Asked, Searched};
 use super::terminal::{DIM, HEADING, NAME, PATH, PLAIN, Page, printable, shortened};
@@ -29,6 +30,8 @@ pub struct Arguments {
     /// Read this revision of the git repository instead of the files on disk.
     #[arg(long, value_name = "REV")]
     rev: Option<String>,
+    #[command(flatten)]
+    files: FileFlags,
     /// The issue, a text or Markdown file whose first line is the title; - reads standard input.
     #[arg(long, value_name = "FILE")]
     issue: PathBuf,
@@ -65,7 +68,7 @@ pub struct Arguments {
 
 pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
     let start = Instant::now();
-    let settings = &with_flags(arguments, settings);
+    let settings = &with_flags(arguments, settings)?;
     let request = request(arguments, settings)?;
     let issue = issue::read(&arguments.issue, &arguments.image, settings.images.max_bytes)?;
     let asked = Asked { repository: &arguments.repo, revision: arguments.rev.as_deref(), settings };
@@ -111,16 +114,18 @@ fn index_command(arguments: &Arguments, settings: &Settings) -> String {
     let repository = arguments.repo.to_string_lossy();
     let mut words = vec!["sightline", "index", &repository];
     words.extend(arguments.rev.iter().flat_map(|it| ["--rev", it]));
+    words.extend(files::words(settings));
     words.extend((settings.index.vectors != IndexVectors::All).then_some(["--vectors", "all"]).into_iter().flatten());
     model::command(&words, settings)
 }
 
 /// The settings with the flags that are one of them.
-fn with_flags(arguments: &Arguments, settings: &Settings) -> Settings {
+fn with_flags(arguments: &Arguments, settings: &Settings) -> Result<Settings, Failure> {
     let mut settings = settings.clone();
     settings.index.refresh = arguments.refresh.unwrap_or(settings.index.refresh);
     arguments.model.apply(&mut settings);
-    settings
+    arguments.files.apply(&mut settings)?;
+    Ok(settings)
 }
 
 /// What is asked for. A flag that would have no effect is refused; a setting of that kind may stand in a file.

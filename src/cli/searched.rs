@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::loaded::{Loaded, Pending};
-use super::{Failure, index, model, place, read_repository, status, terminal};
+use super::{Failure, files, index, model, place, read_repository, status, terminal};
 use crate::config::{Refresh, Settings};
 use crate::index::build::{Counts, Manifest};
 use crate::index::directory::{DataDirectory, IndexError};
@@ -131,7 +131,7 @@ impl Asked<'_> {
     pub fn open(&self) -> Result<Opened, Failure> {
         let start = Instant::now();
         let Some((root, directory)) = self.directory() else { return self.read(start) };
-        match ingest::open(&directory, &root, self.revision, &index::options(self.settings)) {
+        match ingest::open(&directory, &root, self.revision, &files::options(self.settings)) {
             Ok(Found::Index(indexed)) => return Ok(Opened::Index(indexed, start.elapsed())),
             Ok(Found::Nothing) => {}
             Ok(Found::OtherRules) => terminal::warning(
@@ -241,7 +241,7 @@ impl Asked<'_> {
             Err(IndexError::Busy { .. }) => return Ok(None),
             lock => lock?,
         };
-        let (options, observer) = (index::options(self.settings), index::Shown::default());
+        let (options, observer) = (files::options(self.settings), index::Shown::default());
         let job = Job {
             root: &root,
             revision: self.revision,

@@ -145,6 +145,11 @@ struct Manifest<'a> {
     /// How the model was run; null in an index of an earlier version.
     dtype: Option<&'a str>,
     policy: Option<&'a str>,
+    /// The patterns that chose its files.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    include: &'a [String],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    exclude: &'a [String],
     files: usize,
     functions: usize,
     windows: usize,
@@ -182,6 +187,8 @@ impl<'a> Build<'a> {
             model_fingerprint: it.model.as_ref().map(|it| it.fingerprint.as_str()),
             dtype: it.run.as_ref().map(|it| it.dtype.as_str()),
             policy: it.run.as_ref().map(|it| it.policy.as_str()),
+            include: &it.rules.include,
+            exclude: &it.rules.exclude,
             files: it.counts.files,
             functions: it.counts.functions,
             windows: it.counts.windows,

@@ -26,7 +26,7 @@ pub use embed::halves;
 use embed::{ASKED, Embedder};
 use survey::{Base, Surveyed};
 
-pub use survey::{Changes, rules, target};
+pub use survey::{Changes, options, rules, target};
 
 use crate::index::vectors::{GRAPH_FORMAT, VectorError, build_graph, is_worth_a_graph};
 use crate::index::view::{self, View};
@@ -247,7 +247,7 @@ pub fn open(
     revision: Option<&str>,
     options: &snapshot::Options,
 ) -> Result<Found, IngestError> {
-    let target = target(root, revision)?;
+    let target = target(root, revision, options)?;
     // A writer may remove what a build consists of once a newer one is there, which is then read instead.
     let (mut tries, mut inventory) = (0, None);
     loop {
