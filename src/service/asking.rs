@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::located::{self, Image, Index, Located, Query, Timings};
 use super::repositories::{Repository, Served, Staleness};
-use super::{Inner, Service, ServiceError};
+use super::{Inner, Service, ServiceError, Wanted};
 use crate::encoder::{EncoderError, QueryEmbedding};
 use crate::imaging;
 use crate::retriever::inference::{Class, Queued};
@@ -50,15 +50,6 @@ struct Times {
     total: Duration,
 }
 
-/// Tells threads when nobody waits for them any more.
-struct Wanted(Arc<AtomicBool>);
-
-impl Drop for Wanted {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 impl Service {
     /// Answers a question from a repository's index. Dropped, what has not begun is not done.
     ///
@@ -91,9 +82,9 @@ impl Service {
         let images = uses(images, query.as_ref(), ask.sees);
         // Beyond one for each core they would only be in each other's way.
         let permit = Arc::clone(&self.inner.ranking).acquire_owned().await.map_err(ServiceError::internal)?;
-        let gone = Wanted(Arc::default());
+        let wanted = Wanted::default();
         let (inner, stop, served, request) =
-            (Arc::clone(&self.inner), Arc::clone(&gone.0), Arc::clone(&current.served), ask.request.clone());
+            (Arc::clone(&self.inner), wanted.flag(), Arc::clone(&current.served), ask.request.clone());
         let ranked = blocking(move || {
             let _permit = permit;
             let answer = inner.rank(&served, &report, query.as_ref(), &request, stop)?;
