@@ -14,8 +14,10 @@ const FLOORS: &[(&str, u8)] = &[
     ("encoder", 2),
     ("retriever", 3),
     ("service", 4),
+    ("mcp", 5),
     ("server", 5),
     ("config", 6),
+    ("telemetry", 6),
     ("cli", 7),
 ];
 
