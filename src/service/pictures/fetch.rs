@@ -10,7 +10,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use ureq::config::Config;
-use ureq::http::{Uri, header};
+use ureq::http::Uri;
 use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
 use ureq::{Agent, Body};
@@ -140,10 +140,6 @@ impl Web {
             }
             status => return Err(PictureError::Fetch(format!("its host answers {status}"))),
         }
-        let encoding = answer.headers().get(header::CONTENT_ENCODING);
-        if encoding.is_some_and(|it| it != "identity") {
-            return Err(PictureError::Fetch("its host sends it compressed, which was not asked for".to_owned()));
-        }
         read(answer.into_body(), budget, most)
     }
 
@@ -183,6 +179,7 @@ impl Allowed {
     fn read(entry: &str) -> Option<Self> {
         let url = Url::parse(&format!("sightline://{entry}")).ok()?;
         let is_bare = entry.bytes().all(|it| it.is_ascii_alphanumeric() || b".-_:[]".contains(&it))
+            && !entry.ends_with(':')
             && url.path().is_empty()
             && url.host_str().is_some_and(|it| !it.is_empty());
         // As hosts of http are read, which those of an unknown scheme are not.

@@ -14,7 +14,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::sync::{AcquireError, Semaphore};
 
 use crate::imaging::{self, ImageError, Limits, PixelRange};
-use crate::types::{IssueImage, Policy};
+use crate::types::IssueImage;
 
 pub use fetch::{HostError, Web};
 
@@ -102,7 +102,6 @@ pub struct BadPicture {
 #[derive(Clone)]
 pub struct Pictures {
     limits: Limits,
-    policy: Policy,
     web: Arc<Web>,
     /// Decoding takes a core and up to three bytes a pixel for each picture.
     decoding: Arc<Semaphore>,
@@ -110,12 +109,11 @@ pub struct Pictures {
 }
 
 impl Pictures {
-    /// `policy` is that of the model which will see them.
-    pub fn new(limits: Limits, policy: Policy, web: Web) -> Self {
+    /// Pictures within these limits, and from nowhere else on the web than `web` says.
+    pub fn new(limits: Limits, web: Web) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Pictures {
             limits,
-            policy,
             web: Arc::new(web),
             decoding: Arc::new(Semaphore::new(cores)),
             fetching: Arc::new(Semaphore::new(4 * FETCHES)),
@@ -153,10 +151,10 @@ impl Pictures {
             Source::Data(url) | Source::Url(url) => data::data_url(&url)?,
         };
         let permit = Arc::clone(&self.decoding).acquire_owned().await?;
-        let (limits, policy) = (self.limits.clone(), self.policy);
+        let limits = self.limits.clone();
         let checked = tokio::task::spawn_blocking(move || {
             let _permit = permit;
-            check(&bytes, policy, &limits).map(|()| bytes)
+            check(&bytes, &limits).map(|()| bytes)
         });
         let bytes = checked.await.map_err(|_| PictureError::Ending)??;
         Ok(IssueImage { name: param.to_owned(), bytes })
@@ -175,8 +173,9 @@ impl Pictures {
 }
 
 /// Whether a picture can be seen: it decodes, and no side is out of all proportion to the other.
-fn check(bytes: &[u8], policy: Policy, limits: &Limits) -> Result<(), PictureError> {
-    let picture = imaging::pixels(bytes, policy, limits)?;
+fn check(bytes: &[u8], limits: &Limits) -> Result<(), PictureError> {
+    // What a policy makes of the pixels is no matter.
+    let picture = imaging::decode(bytes, limits)?;
     // Any size does: what is asked is the proportion.
     let any = PixelRange { min_pixels: 1, max_pixels: u64::MAX };
     imaging::smart_resize(picture.height(), picture.width(), 1, any)?;
