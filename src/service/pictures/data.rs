@@ -25,7 +25,7 @@ pub(super) fn data_url(url: &str) -> Result<Vec<u8>, PictureError> {
     let (header, data) = url.split_once(',').ok_or(PictureError::DataUrl("has no comma before its data"))?;
     let (media_type, parameters) = header.split_once(';').unwrap_or((header, ""));
     let media_type = media_type.trim().to_ascii_lowercase();
-    if !media_type.strip_prefix("image/").is_some_and(|it| !it.is_empty()) {
+    if media_type.strip_prefix("image/").is_none_or(str::is_empty) {
         return Err(PictureError::DataUrl("is of no picture"));
     }
     let encoding = parameters.rsplit(';').next().unwrap_or_default();
