@@ -7,6 +7,7 @@ mod error;
 mod indexing;
 pub mod jobs;
 pub mod located;
+pub mod pictures;
 mod repositories;
 mod views;
 
