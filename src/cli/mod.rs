@@ -8,6 +8,7 @@ mod config_command;
 mod doctor;
 mod embed;
 mod export;
+mod files;
 mod index;
 mod issue;
 mod json;
@@ -173,7 +174,7 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 
 /// Reads the repository that a command was given, with progress on a terminal.
 fn read_repository(root: &Path, revision: Option<&str>, settings: &Settings) -> Result<Snapshot, Failure> {
-    let options = snapshot::Options { max_file_bytes: settings.snapshot.max_file_bytes };
+    let options = files::options(settings);
     let bar = progress::Bar::new("reading", "files");
     snapshot::read(root, revision, &options, &|done, total| bar.at(done, total)).map_err(Failure::from)
 }

@@ -47,6 +47,10 @@ pub struct Settings {
 #[serde(deny_unknown_fields)]
 pub struct SnapshotSettings {
     pub max_file_bytes: u64,
+    /// Patterns of files that count; none: all do.
+    pub include: Vec<String>,
+    /// Patterns of files that don't.
+    pub exclude: Vec<String>,
 }
 
 /// Which model, and how it is run.
