@@ -40,6 +40,7 @@ function toolbar(answer, asked) {
   ].filter(Boolean).join(" · ");
   return el("div", { className: "toolbar" },
     el("p", { className: "facts" }, facts),
+    answer.files && answer.functions ? el("a", { className: "jump", href: "#functions-heading" }, "Skip to the functions") : null,
     copyButton("Copy as JSON", () => JSON.stringify(answer, null, 2)),
     copyButton("Copy as curl", () => asked.curl));
 }
