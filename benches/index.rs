@@ -193,6 +193,10 @@ impl Encoder for Random {
             |_| Err(EncoderError::Compute { sequences: 1, cause: "a stand-in reads windows only".to_owned() });
         inputs.iter().map(refused).collect()
     }
+
+    fn decode(&self, _: &[u32]) -> Result<String, sightline::encoder::EncoderError> {
+        Err(sightline::encoder::EncoderError::NotBundled)
+    }
 }
 
 /// A direction that depends on the tokens alone.

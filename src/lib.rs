@@ -10,6 +10,8 @@ pub mod fsio;
 pub mod imaging;
 pub mod index;
 pub mod retriever;
+pub mod server;
+pub mod service;
 pub mod snapshot;
 pub mod types;
 pub mod vector;

@@ -1,4 +1,4 @@
-//! F5: the command line: flags to requests, answers to text or JSON, failures to exit codes.
+//! F7: the command line: flags to requests, answers to text or JSON, failures to exit codes.
 //!
 //! Exit codes: 0 done, 1 failed, 2 the command line, the settings or the issue can't be used.
 

@@ -86,25 +86,26 @@ impl Encoder for MiniLm {
     /// them, and the normalised mean of their vectors. A title longer than half a window is read as the beginning of the body.
     /// Images are not seen by this model.
     fn query(&self, issue: &IssueReport) -> Result<QueryEmbedding, EncoderError> {
-        let asked = Asked::of(issue, &self.checkpoint.query_instruction, &self.frame, |text| self.tokens(text))?;
-        let windows = self.frame.windows(&asked.title.ids, &asked.body_text, &asked.body);
-        let used = &windows[..windows.len().min(QUERY_WINDOWS)];
-        let vectors = self.embed(&used.iter().collect::<Vec<_>>(), &|_, _| ())?;
-        let mut vector = vec![0.0; self.info.dimensions];
-        for part in &vectors {
-            vector::add(&mut vector, part);
-        }
-        vector::normalise(&mut vector);
-        let end = used.last().map_or(0, |window| window.body.end);
-        let tokens_used = asked.title.ids.len() + asked.body.starts.partition_point(|&start| start < end);
-        let tokens = asked.title.ids.len() + asked.body.ids.len();
-        let unused = |image: &IssueImage| ImageUse {
-            name: image.name.clone(),
-            unused: Some(format!("the encoder {} reads text only", self.info.id)),
-            size: None,
+        let read = self.read(issue)?;
+        let vectors = self.embed(&read.windows.iter().collect::<Vec<_>>(), &|_, _| ())?;
+        Ok(self.mean(issue, &read, &vectors))
+    }
+
+    fn queries(&self, issues: &[&IssueReport]) -> Vec<Result<QueryEmbedding, EncoderError>> {
+        let read: Vec<_> = issues.iter().map(|issue| self.read(issue)).collect();
+        let windows: Vec<&Window> = read.iter().flatten().flat_map(|it| &it.windows).collect();
+        // The error names the batch, and so can't be given to one of its issues alone.
+        let Ok(vectors) = self.embed(&windows, &|_, _| ()) else {
+            return issues.iter().map(|issue| self.query(issue)).collect();
         };
-        let images = issue.images.iter().map(unused).collect();
-        Ok(QueryEmbedding { vector, tokens, tokens_used, image_tokens: 0, images })
+        let mut rest = &vectors[..];
+        let of_issue = |(issue, read): (&&IssueReport, Result<Read, EncoderError>)| {
+            let read = read?;
+            let (own, later) = rest.split_at(read.windows.len());
+            rest = later;
+            Ok(self.mean(issue, &read, own))
+        };
+        issues.iter().zip(read).map(of_issue).collect()
     }
 
     /// A text that is too long loses its end.
@@ -118,6 +119,17 @@ impl Encoder for MiniLm {
         };
         read.into_iter().map(|sequence| sequence.map(|it| it.embedding(vectors.next().unwrap_or_default()))).collect()
     }
+
+    fn decode(&self, tokens: &[u32]) -> Result<String, EncoderError> {
+        super::decode(&self.tokenizer, tokens, &self.info.id)
+    }
+}
+
+/// What is read of an issue.
+struct Read {
+    windows: Vec<Window>,
+    tokens: usize,
+    tokens_used: usize,
 }
 
 /// An input as the model reads it.
@@ -133,6 +145,31 @@ impl Sequence {
 }
 
 impl MiniLm {
+    fn read(&self, issue: &IssueReport) -> Result<Read, EncoderError> {
+        let asked = Asked::of(issue, &self.checkpoint.query_instruction, &self.frame, |text| self.tokens(text))?;
+        let mut windows = self.frame.windows(&asked.title.ids, &asked.body_text, &asked.body);
+        windows.truncate(QUERY_WINDOWS);
+        let end = windows.last().map_or(0, |window| window.body.end);
+        let tokens_used = asked.title.ids.len() + asked.body.starts.partition_point(|&start| start < end);
+        Ok(Read { windows, tokens: asked.title.ids.len() + asked.body.ids.len(), tokens_used })
+    }
+
+    /// The embedding of an issue by the vectors of its windows.
+    fn mean(&self, issue: &IssueReport, read: &Read, vectors: &[Vec<f32>]) -> QueryEmbedding {
+        let mut vector = vec![0.0; self.info.dimensions];
+        for part in vectors {
+            vector::add(&mut vector, part);
+        }
+        vector::normalise(&mut vector);
+        let unused = |image: &IssueImage| ImageUse {
+            name: image.name.clone(),
+            unused: Some(format!("the encoder {} reads text only", self.info.id)),
+            size: None,
+        };
+        let images = issue.images.iter().map(unused).collect();
+        QueryEmbedding { vector, tokens: read.tokens, tokens_used: read.tokens_used, image_tokens: 0, images }
+    }
+
     fn embed_sequences(&self, sequences: &[&[u32]], progress: &Progress) -> Result<Vec<Vec<f32>>, EncoderError> {
         batch::run(sequences, progress, |batch| {
             let failed = |error: candle_core::Error| EncoderError::Compute {
@@ -160,6 +197,9 @@ impl MiniLm {
         // Room for what opens and closes, at least.
         let limit = input.max_length.unwrap_or(self.frame.window).clamp(2, self.frame.window);
         let kept = text.len().min(limit - 2);
+        if input.whole && kept < text.len() {
+            return Err(EncoderError::TextTooLong { tokens: text.len() + 2, limit, id: self.info.id.clone() });
+        }
         let ids = self.frame.around(&[&text[..kept]]);
         Ok(Sequence { ids, truncated_from: (kept < text.len()).then_some(text.len() + 2) })
     }

@@ -52,8 +52,19 @@ pub trait Encoder: Send + Sync {
     /// Those of [`Encoder::windows`] and [`Encoder::embed`].
     fn query(&self, issue: &IssueReport) -> Result<QueryEmbedding, EncoderError>;
 
+    /// The same of several issues at once, in order; one that can't be embedded costs the others nothing.
+    fn queries(&self, issues: &[&IssueReport]) -> Vec<Result<QueryEmbedding, EncoderError>> {
+        issues.iter().map(|issue| self.query(issue)).collect()
+    }
+
     /// A vector for each input, in order; an input that can't be embedded is an error of its own and costs the others nothing.
     fn embed_inputs(&self, inputs: &[Input], progress: &Progress) -> Vec<Result<InputEmbedding, EncoderError>>;
+
+    /// The text that tokens stand for.
+    ///
+    /// # Errors
+    /// [`EncoderError::UnknownToken`] for a number that is none of the model's tokens.
+    fn decode(&self, tokens: &[u32]) -> Result<String, EncoderError>;
 }
 
 /// Something to embed as it is: no windows are cut and no roles are known.
@@ -66,6 +77,8 @@ pub struct Input {
     pub images: Vec<IssueImage>,
     /// Most tokens, those of the template and of the pictures included; `None` for the model's own limit.
     pub max_length: Option<usize>,
+    /// Read all of it or nothing: an input of more tokens is [`EncoderError::TextTooLong`] and is not embedded, instead of losing its end.
+    pub whole: bool,
     /// Fewest pixels that a picture is shown with.
     pub min_pixels: Option<u32>,
     /// Most pixels that a picture is shown with.
@@ -97,6 +110,10 @@ pub struct ModelInfo {
     pub dimensions: usize,
     /// Most tokens in a window, those the model adds included.
     pub window_tokens: usize,
+    /// Most tokens of an input, those the model adds included.
+    pub max_tokens: usize,
+    /// Whether the beginning of a vector, normalised again, is one too (Matryoshka).
+    pub is_matryoshka: bool,
     /// By which rules texts and pictures become what the model reads.
     pub policy: Policy,
     /// What its products are computed in.
@@ -109,7 +126,8 @@ impl ModelInfo {
     /// A model that reads text only, by the one rule there is, in 32-bit floats.
     pub fn of_text(id: &str, dimensions: usize, window_tokens: usize) -> Self {
         let (policy, compute) = (Policy::Default, Compute::F32);
-        ModelInfo { id: id.to_owned(), dimensions, window_tokens, policy, compute, images: 0 }
+        let (id, max_tokens, is_matryoshka) = (id.to_owned(), window_tokens, false);
+        ModelInfo { id, dimensions, window_tokens, max_tokens, is_matryoshka, policy, compute, images: 0 }
     }
 }
 
@@ -181,6 +199,10 @@ pub enum EncoderError {
          leave out pictures, lower `max_pixels`, or raise the limit"
     )]
     TooLong { template: usize, images: usize, limit: usize },
+    #[error("the input has {tokens} tokens, and {id} reads {limit}: shorten it, split it, or let its end be cut off")]
+    TextTooLong { tokens: usize, limit: usize, id: String },
+    #[error("{token} is no token of {id}, which has {tokens}: send the text, or the tokens of this model")]
+    UnknownToken { token: u32, tokens: usize, id: String },
     #[error(
         "the prompt has {found} places for pictures instead of {expected}, because its text names <|image_pad|> or because it was \
          cut; leave that out of the text, raise the limit, or use the policy `default`"
@@ -194,6 +216,8 @@ pub enum EncoderError {
     Uninstructed { id: String },
     #[error("a text of {bytes} bytes is more than the limit of {most}; give its beginning, or split it")]
     TooLarge { bytes: usize, most: usize },
+    #[error("not embedded, because nobody waits for it any more or the program ends: ask again")]
+    Stopped,
     #[error("no threads to embed on: {cause}; lower the number of threads or raise the limit of the system")]
     Threads { cause: String },
 }
@@ -216,15 +240,38 @@ impl EncoderError {
             EncoderError::Tokenize { .. } => "tokenizer_failed",
             EncoderError::Compute { .. } => "model_failed",
             EncoderError::Image { code, .. } => code,
-            EncoderError::TooLong { .. } => "input_too_long",
+            EncoderError::TooLong { .. } | EncoderError::TextTooLong { .. } => "input_too_long",
+            EncoderError::UnknownToken { .. } => "token_unknown",
             EncoderError::Misplaced { .. } => "image_tokens_misplaced",
             EncoderError::Unfit { .. } => "option_unsupported",
             EncoderError::Blind { .. } => "images_unsupported",
             EncoderError::Uninstructed { .. } => "instruction_unsupported",
             EncoderError::TooLarge { .. } => "text_too_large",
+            EncoderError::Stopped => "stopped",
             EncoderError::Threads { .. } => "no_threads",
         }
     }
+}
+
+/// The text of tokens, special ones as they are written, by a tokenizer of any model.
+fn decode<M, N, PT, PP, D>(
+    tokenizer: &tokenizers::TokenizerImpl<M, N, PT, PP, D>,
+    tokens: &[u32],
+    id: &str,
+) -> Result<String, EncoderError>
+where
+    M: tokenizers::Model,
+    N: tokenizers::Normalizer,
+    PT: tokenizers::PreTokenizer,
+    PP: tokenizers::PostProcessor,
+    D: tokenizers::Decoder,
+{
+    if let Some(&token) = tokens.iter().find(|it| tokenizer.id_to_token(**it).is_none()) {
+        let tokens = tokenizer.get_vocab_size(true);
+        return Err(EncoderError::UnknownToken { token, tokens, id: id.to_owned() });
+    }
+    let failed = |cause: tokenizers::Error| EncoderError::Tokenize { bytes: 0, cause: one_line(&cause.to_string()) };
+    tokenizer.decode(tokens, false).map_err(failed)
 }
 
 /// The first line of a library's message: some carry a backtrace.

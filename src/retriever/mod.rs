@@ -3,6 +3,7 @@
 mod demotion;
 mod dense;
 mod hits;
+pub mod inference;
 pub mod ingest;
 mod mentions;
 mod pace;

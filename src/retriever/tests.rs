@@ -76,6 +76,10 @@ impl Encoder for StandIn {
             |_| Err(EncoderError::Compute { sequences: 1, cause: "a stand-in reads windows only".to_owned() });
         inputs.iter().map(refused).collect()
     }
+
+    fn decode(&self, _: &[u32]) -> Result<String, EncoderError> {
+        Err(EncoderError::NotBundled)
+    }
 }
 
 fn weights() -> Weights {

@@ -78,6 +78,7 @@ impl Case {
             text: texts.map(|it| it.concat()),
             images: self.input.image.iter().flat_map(OneOrMore::all).map(image).collect(),
             max_length: Some(self.max_length),
+            whole: false,
             min_pixels: Some(self.min_pixels),
             max_pixels: Some(self.max_pixels),
         }

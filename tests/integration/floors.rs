@@ -13,8 +13,12 @@ const FLOORS: &[(&str, u8)] = &[
     ("snapshot", 1),
     ("encoder", 2),
     ("retriever", 3),
-    ("config", 4),
-    ("cli", 5),
+    ("service", 4),
+    ("mcp", 5),
+    ("server", 5),
+    ("config", 6),
+    ("telemetry", 6),
+    ("cli", 7),
 ];
 
 fn floor(module: &str) -> Option<u8> {

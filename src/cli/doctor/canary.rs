@@ -26,7 +26,7 @@ pub struct Examined {
 impl Examined {
     /// For people.
     pub fn lines(&self) -> Vec<String> {
-        let ModelInfo { id, dimensions, window_tokens, policy, compute, images } = &self.info;
+        let ModelInfo { id, dimensions, window_tokens, policy, compute, images, .. } = &self.info;
         let folder = self.folder.as_ref().map_or("in the program".to_owned(), |it| format!("in {}", it.display()));
         let sees = if *images > 0 {
             format!("sees {}", terminal::counted(*images, "picture"))

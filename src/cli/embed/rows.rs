@@ -116,6 +116,7 @@ impl Fields {
             text: self.take("text", "a text")?,
             images: Vec::new(),
             max_length: self.take_number("max_length")?.map(|it| it as usize),
+            whole: false,
             min_pixels: self.take_number("min_pixels")?,
             max_pixels: self.take_number("max_pixels")?,
         };

@@ -79,7 +79,11 @@ impl Qwen3Vl {
         let instruction = prompt::instruction(input.instruction.as_deref());
         let shapes: Vec<_> = pictures.iter().map(|it| it.tokens).collect();
         let asked = Asked { instruction: &instruction, text: input.text.as_deref(), pictures: &shapes, limit };
-        Ok(Item { prompt: self.reader.prompt(&asked)?, pictures })
+        let prompt = self.reader.prompt(&asked)?;
+        match prompt.truncated_from.filter(|_| input.whole) {
+            Some(tokens) => Err(EncoderError::TextTooLong { tokens, limit, id: self.info.id.clone() }),
+            None => Ok(Item { prompt, pictures }),
+        }
     }
 
     /// An embedding or an error for each item; `done` hears how many there are.

@@ -177,7 +177,8 @@ fn info(folder: &Path, row: &Checkpoint, options: &Options, config: &Config) -> 
         return unfit("window", window, format!("it reads from {LEAST_WINDOW} to {} tokens", options.max_tokens));
     }
     let (policy, compute) = (options.policy, options.compute);
-    Ok(ModelInfo { id, dimensions, window_tokens: window, policy, compute, images: QUERY_IMAGES })
+    let (window_tokens, max_tokens, images) = (window, options.max_tokens, QUERY_IMAGES);
+    Ok(ModelInfo { id, dimensions, window_tokens, max_tokens, is_matryoshka: true, policy, compute, images })
 }
 
 /// What a model of unknown origin is called: as its folder is, or by the whole path of one without a name. Never as a published model.
@@ -210,9 +211,63 @@ impl Encoder for Qwen3Vl {
         })
     }
 
+    fn query(&self, issue: &IssueReport) -> Result<QueryEmbedding, EncoderError> {
+        let read = self.read(issue)?;
+        let vector = self.vectors(&[&read.item], &mut |_| ())?.pop().unwrap_or_default();
+        Ok(read.embedding(vector))
+    }
+
+    fn queries(&self, issues: &[&IssueReport]) -> Vec<Result<QueryEmbedding, EncoderError>> {
+        let read: Vec<_> = issues.iter().map(|issue| self.read(issue)).collect();
+        let items: Vec<&Item> = read.iter().flatten().map(|it| &it.item).collect();
+        // The error is one of the batch, and is found out for each of its issues.
+        let Ok(vectors) = self.vectors(&items, &mut |_| ()) else {
+            return issues.iter().map(|issue| self.query(issue)).collect();
+        };
+        let mut vectors = vectors.into_iter();
+        read.into_iter().map(|read| Ok(read?.embedding(vectors.next().unwrap_or_default()))).collect()
+    }
+
+    fn embed_inputs(&self, inputs: &[Input], progress: &Progress) -> Vec<Result<InputEmbedding, EncoderError>> {
+        let mut results = Vec::with_capacity(inputs.len());
+        let mut held = Vec::new();
+        let mut bytes = 0;
+        for (at, input) in inputs.iter().enumerate() {
+            let item = self.item(input);
+            bytes += item.as_ref().map_or(0, Item::bytes);
+            held.push(item);
+            if bytes > HELD_BYTES || at + 1 == inputs.len() {
+                let before = results.len();
+                results.extend(self.embedded(std::mem::take(&mut held), &|done| progress(before + done, inputs.len())));
+                bytes = 0;
+            }
+        }
+        results
+    }
+
+    fn decode(&self, tokens: &[u32]) -> Result<String, EncoderError> {
+        self.reader.decode(tokens, &self.info.id)
+    }
+}
+
+/// An issue that is ready for the network.
+struct Read<'a> {
+    item: Item<'a>,
+    images: Vec<ImageUse>,
+}
+
+impl Read<'_> {
+    fn embedding(self, vector: Vec<f32>) -> QueryEmbedding {
+        let Prompt { text: (tokens, tokens_used), .. } = self.item.prompt;
+        let image_tokens = self.item.prompt.image_tokens();
+        QueryEmbedding { vector, tokens, tokens_used, image_tokens, images: self.images }
+    }
+}
+
+impl Qwen3Vl {
     /// Title, blank line and body as one input with the first two pictures that can be used. A text that is too long loses its end, and
     /// a picture that leaves no room for any text is left out.
-    fn query(&self, issue: &IssueReport) -> Result<QueryEmbedding, EncoderError> {
+    fn read<'a>(&self, issue: &'a IssueReport) -> Result<Read<'a>, EncoderError> {
         let text = match issue.body.as_str() {
             "" => issue.title.clone(),
             body => format!("{}\n\n{body}", issue.title),
@@ -242,30 +297,9 @@ impl Encoder for Qwen3Vl {
             }
         };
         let item = Item { prompt, pictures: pictures.into_iter().map(|it| it.1).collect() };
-        let vector = self.vectors(&[&item], &mut |_| ())?.pop().unwrap_or_default();
-        let Prompt { text: (tokens, tokens_used), .. } = item.prompt;
-        Ok(QueryEmbedding { vector, tokens, tokens_used, image_tokens: item.prompt.image_tokens(), images })
+        Ok(Read { item, images })
     }
 
-    fn embed_inputs(&self, inputs: &[Input], progress: &Progress) -> Vec<Result<InputEmbedding, EncoderError>> {
-        let mut results = Vec::with_capacity(inputs.len());
-        let mut held = Vec::new();
-        let mut bytes = 0;
-        for (at, input) in inputs.iter().enumerate() {
-            let item = self.item(input);
-            bytes += item.as_ref().map_or(0, Item::bytes);
-            held.push(item);
-            if bytes > HELD_BYTES || at + 1 == inputs.len() {
-                let before = results.len();
-                results.extend(self.embedded(std::mem::take(&mut held), &|done| progress(before + done, inputs.len())));
-                bytes = 0;
-            }
-        }
-        results
-    }
-}
-
-impl Qwen3Vl {
     fn fingerprint_by(&self, arithmetic: &str) -> String {
         let ModelInfo { dimensions, window_tokens, policy, .. } = &self.info;
         let Checkpoint { pooling, query_instruction, candidate_instruction, .. } = &self.row;

@@ -159,6 +159,11 @@ impl Reader {
         Ok(Tokens::new(text, encoding.get_ids(), encoding.get_offsets()))
     }
 
+    /// The text of tokens, for a model of this name.
+    pub(super) fn decode(&self, tokens: &[u32], id: &str) -> Result<String, EncoderError> {
+        crate::encoder::decode(&self.tokenizer, tokens, id)
+    }
+
     fn ids(&self, text: &str) -> Result<Vec<u32>, EncoderError> {
         Ok(self.tokens(text)?.ids)
     }

@@ -104,6 +104,10 @@ impl Encoder for Stand {
             |_| Err(EncoderError::Compute { sequences: 1, cause: "a stand-in reads windows only".to_owned() });
         inputs.iter().map(refused).collect()
     }
+
+    fn decode(&self, _: &[u32]) -> Result<String, EncoderError> {
+        Err(EncoderError::NotBundled)
+    }
 }
 
 impl Observer for Stand {
