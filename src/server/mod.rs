@@ -4,6 +4,7 @@
 
 pub mod error;
 pub mod extract;
+pub mod page;
 
 use std::sync::{Arc, OnceLock};
 

@@ -3,7 +3,7 @@
 import * as answers from "./answer.js";
 import { base, forgetKey, key, request } from "./api.js";
 import { curl } from "./curl.js";
-import { $, el, say, showError } from "./dom.js";
+import { $, el, say, sentence, showError } from "./dom.js";
 import * as markdown from "./markdown.js";
 import * as pictures from "./pictures.js";
 import * as repositories from "./repositories.js";
@@ -169,7 +169,7 @@ function pictureNamed(param, message) {
 function offerRetry(seconds, message) {
   let left = Math.ceil(seconds);
   const button = $("ask-retry");
-  showError($("ask-error"), `${message} The server asks to wait ${left === 1 ? "a second" : `${left} seconds`}.`);
+  showError($("ask-error"), `${sentence(message)} The server asks to wait ${left === 1 ? "a second" : `${left} seconds`}.`);
   const tick = () => {
     button.disabled = left > 0;
     button.textContent = left > 0 ? `Try again in ${left} s` : "Try again";

@@ -28,6 +28,9 @@ export function showError(line, message, field) {
   else field.removeAttribute("aria-invalid");
 }
 
+/** A message as a sentence, where another follows it. */
+export const sentence = (text) => (/[.!?]$/.test(text) ? text : `${text}.`);
+
 const whole = new Intl.NumberFormat("en");
 
 export const count = (n) => whole.format(n);

@@ -1,7 +1,7 @@
 // Choosing, adding, watching and deleting repositories. What a repository is in stands in words; a job is followed as long as it runs.
 
 import { ApiError, followJob, request } from "./api.js";
-import { $, bytes, count, el, onDrop, plural, say, showError } from "./dom.js";
+import { $, bytes, count, el, onDrop, plural, say, sentence, showError } from "./dom.js";
 
 const CHOSEN = "repository";
 const ARCHIVES = [
@@ -90,7 +90,7 @@ function describe(it) {
   const parts = [el("p", { className: `status ${it.status}` }, el("strong", {}, statusWords(it)))];
   if (it.stale) parts.push(el("p", { className: "warn" }, "Out of date: its files have changed since it was indexed."));
   if (it.failure && it.status !== "failed") {
-    parts.push(el("p", { className: "warn" }, `The last indexing failed: ${it.failure} The index before it still answers.`));
+    parts.push(el("p", { className: "warn" }, `The last indexing failed: ${sentence(it.failure)} The index before it still answers.`));
   }
   if (it.status !== "building") parts.push(el("p", { className: "facts" }, facts(it)));
   return parts;
@@ -222,7 +222,7 @@ const lastPart = (path) => path.replace(/\/+$/, "").split("/").pop();
 function suggestName(name) {
   const field = $("add-name");
   if (field.value && !field.dataset.suggested) return;
-  field.value = name.replace(/[^A-Za-z0-9._-]+/g, "-").replace(/^[-.]+/, "");
+  field.value = name.replace(/[^A-Za-z0-9._-]+/g, "-").replace(/^[-.]+/, "").slice(0, 64);
   field.dataset.suggested = "yes";
 }
 
