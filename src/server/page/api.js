@@ -105,6 +105,7 @@ function keyDialog(message) {
 }
 
 const POLL_MS = 1000;
+const SILENT_MS = 5000; // of events: then they are taken to be held up, by a proxy that collects answers say
 const ENDED = ["done", "failed", "cancelled"];
 
 /** Follows a job to its end and gives its last state. By events, and by asking again and again where those don't come through. */
@@ -114,7 +115,7 @@ export async function followJob(job, onState, signal) {
     const last = await followEvents(`${path}/events`, onState, signal);
     if (last && ENDED.includes(last.status)) return last;
   } catch (error) {
-    if (error.name === "AbortError" || error.status === 401 || error.status === 404) throw error;
+    if (signal.aborted || error.status === 401 || error.status === 404) throw error;
   }
   for (;;) {
     const state = await request("GET", path, { signal });
@@ -124,15 +125,30 @@ export async function followJob(job, onState, signal) {
   }
 }
 
-/** Reads `text/event-stream` by hand, because EventSource can't send a key. */
+/** Reads `text/event-stream` by hand, because EventSource can't send a key. Gives up when nothing comes. */
 async function followEvents(path, onState, signal) {
-  const response = await send("GET", path, { accept: "text/event-stream", signal });
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  const silence = new AbortController();
+  let timer = setTimeout(() => silence.abort(), SILENT_MS);
+  const heard = () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => silence.abort(), SILENT_MS);
+  };
+  try {
+    const response = await send("GET", path, { accept: "text/event-stream", signal: AbortSignal.any([signal, silence.signal]) });
+    return await readEvents(response.body, onState, heard);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function readEvents(body, onState, heard) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let last = null;
   let rest = "";
   for (;;) {
     const { value, done } = await reader.read();
     if (done) return last;
+    heard();
     const events = (rest + value).split(/\r\n\r\n|\n\n|\r\r/);
     rest = events.pop();
     for (const event of events.map(parseEvent)) {

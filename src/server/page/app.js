@@ -115,8 +115,10 @@ function show(answer, about) {
   $("answer-content").replaceChildren(...answers.render(answer, about).filter(Boolean));
   say(answers.inWords(answer));
   // Where the answer lies below the form, a person is led to it.
-  if ($("answer").getBoundingClientRect().top > window.innerHeight * 0.6) $("answer").focus();
-  else $("answer").scrollTop = 0;
+  if ($("answer").offsetTop > $("ask").offsetTop) {
+    $("answer").focus({ preventScroll: true });
+    $("answer").scrollIntoView();
+  }
 }
 
 // Errors stand beside what they are about. The server names that in the request's own words.

@@ -109,8 +109,8 @@ function facts(it) {
   const { kind, path, rev } = it.source ?? {};
   const where = kind === "upload" ? "uploaded" : path && `from ${path}`;
   return [
-    plural(it.files ?? 0, "file"),
-    plural(it.functions ?? 0, "function"),
+    it.status !== "failed" && plural(it.files ?? 0, "file"),
+    it.status !== "failed" && plural(it.functions ?? 0, "function"),
     it.commit && `commit ${it.commit.slice(0, 10)}`,
     where,
     rev && `revision ${rev}`,
