@@ -5,12 +5,15 @@
 pub mod embeddings;
 pub mod error;
 pub mod extract;
+pub mod guard;
+pub mod settings;
 
 use std::sync::{Arc, OnceLock};
 
 use crate::service::{Service, ServiceError};
 use embeddings::Means;
 use error::ApiError;
+pub use settings::Settings;
 
 /// What all handlers share.
 #[derive(Clone, Default)]
