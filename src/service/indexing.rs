@@ -104,7 +104,7 @@ impl Inner {
             }
         };
         let root = Path::new(&job.source.path);
-        let source = Sourced { root, revision: job.source.revision.as_deref(), options: job.source.options() };
+        let source = Sourced { root, revision: job.source.revision.as_deref(), options: ingest::options(&job.source.rules) };
         let encoder = Queued::new(self.inference.clone(), Class::Indexing, Arc::clone(&job.cancel));
         let report = self.ingest(&repository, &lock, &source, &encoder, self.options.missing, &Watched(job))?;
         drop(lock);
@@ -193,10 +193,10 @@ impl Inner {
                 Err(_) => return,
             }
         }
-        let arriving = self.arriving.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let arriving = super::lock(&self.arriving);
         for entry in fs::read_dir(&uploads).into_iter().flatten().flatten() {
             let path = entry.path();
-            if needed.iter().any(|it| Path::new(it).starts_with(&path)) || arriving.contains(&path) {
+            if needed.iter().any(|it| Path::new(it).starts_with(&path)) || arriving.contains(&path.with_extension("")) {
                 continue;
             }
             let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
@@ -232,6 +232,7 @@ fn told(error: &IngestError) -> JobError {
                 SnapshotError::NotARepository { .. } => "the source is in no git repository, so it has no revisions",
                 SnapshotError::Repository { .. } => "the source's git repository can't be opened",
                 SnapshotError::NoSuchRevision { .. } => "the source has no such revision",
+                SnapshotError::Pattern { .. } | SnapshotError::Patterns { .. } => "its patterns can't be used",
                 SnapshotError::NoSuchDirectory { .. } => "the revision has no such folder",
             }
             .to_owned(),

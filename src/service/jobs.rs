@@ -13,6 +13,7 @@ use utoipa::ToSchema;
 
 use super::{Repository, ServiceError};
 use crate::fsio;
+use crate::index::build::Rules;
 
 /// Jobs that may wait.
 const MOST_WAITING: usize = 100;
@@ -26,9 +27,8 @@ pub struct JobSource {
     /// A folder on this machine. Not for clients.
     pub path: String,
     pub revision: Option<String>,
-    pub max_file_bytes: u64,
-    /// It came as an archive, whose folder goes when it is replaced.
-    pub is_upload: bool,
+    /// How its files are chosen.
+    pub rules: Rules,
 }
 
 /// What has become of a job.
@@ -384,7 +384,8 @@ mod tests {
     use super::*;
 
     fn source() -> JobSource {
-        JobSource { path: "/x".to_owned(), revision: None, max_file_bytes: 5, is_upload: false }
+        let rules = crate::retriever::ingest::rules(&crate::snapshot::Options::default());
+        JobSource { path: "/x".to_owned(), revision: None, rules }
     }
 
     fn open(folder: &Path) -> Jobs {

@@ -13,7 +13,8 @@ mod views;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -25,9 +26,10 @@ use crate::imaging;
 use crate::index::directory::{DataDirectory, IndexError};
 use crate::index::store::Store;
 use crate::retriever::inference::{Inference, Meters};
-use crate::retriever::ingest::Missing;
+use crate::retriever::ingest::{self, Missing};
 use crate::retriever::ranker::Weights;
-use crate::snapshot;
+use crate::snapshot::archive::{self, ArchiveError, ArchiveLimits};
+use crate::snapshot::{self, SnapshotError};
 use crate::vector;
 
 pub use asking::{Answered, Ask};
@@ -168,21 +170,93 @@ impl Service {
         self.begin(name, path, rest, false)
     }
 
-    /// Adds a repository from a folder in which an archive was unpacked.
-    fn begin(&self, name: &str, path: PathBuf, rest: JobRest, is_upload: bool) -> Result<Arc<Job>, ServiceError> {
+    /// Puts a job for a folder into the queue.
+    fn begin(&self, name: &str, path: PathBuf, rest: JobRest, detached: bool) -> Result<Arc<Job>, ServiceError> {
+        let path = path.to_str().ok_or(ServiceError::PathNotAllowed)?.to_owned();
+        let rules = ingest::rules(&self.chosen(&rest, detached)?);
         let is_new = self.inner.repositories.get(name).is_err();
         let repository = self.inner.repositories.get_or_add(name)?;
-        let path = path.to_str().ok_or(ServiceError::PathNotAllowed)?.to_owned();
-        let options = &self.inner.options.snapshot;
-        let max_file_bytes = rest.max_file_bytes.unwrap_or(options.max_file_bytes);
-        let source = JobSource { path, revision: rest.revision, max_file_bytes, is_upload };
-        let job = self.inner.jobs.add(name, source);
+        let job = self.inner.jobs.add(name, JobSource { path, revision: rest.revision, rules });
         match &job {
             Ok(job) => repository.set_job(&job.view().job),
             Err(_) if is_new => self.inner.repositories.forget(name),
             Err(_) => {}
         }
         job
+    }
+
+    /// How files are chosen.
+    fn chosen(&self, rest: &JobRest, detached: bool) -> Result<snapshot::Options, ServiceError> {
+        let usual = &self.inner.options.snapshot;
+        let max_file_bytes = rest.max_file_bytes.unwrap_or(usual.max_file_bytes);
+        if max_file_bytes > usual.max_file_bytes {
+            let reason = format!("this service reads files of {} bytes at most", usual.max_file_bytes);
+            return Err(ServiceError::Unusable { field: "max_file_bytes".to_owned(), reason });
+        }
+        let options = snapshot::Options {
+            max_file_bytes,
+            include: rest.include.clone().unwrap_or_else(|| usual.include.clone()),
+            exclude: rest.exclude.clone().unwrap_or_else(|| usual.exclude.clone()),
+            detached,
+        };
+        let unusable = |error: SnapshotError| {
+            let is_in = |it: &Option<Vec<String>>, pattern: &str| it.iter().flatten().any(|it| it == pattern);
+            let field = match &error {
+                SnapshotError::Pattern { pattern, .. } if is_in(&rest.include, pattern) => "include",
+                _ => "exclude",
+            };
+            ServiceError::Unusable { field: field.to_owned(), reason: error.to_string() }
+        };
+        options.check().map_err(unusable)?;
+        Ok(options)
+    }
+
+    /// A place for an archive that is being received.
+    pub fn arrival(&self) -> Arrival {
+        let folder = self.inner.repositories.uploads().join(uuid::Uuid::new_v4().simple().to_string());
+        lock(&self.inner.arriving).insert(folder.clone());
+        Arrival { folder, inner: Arc::clone(&self.inner) }
+    }
+
+    /// Adds a repository from an archive that was received, or indexes it again from it. The archive is unpacked first.
+    ///
+    /// # Errors
+    /// An archive that can't be used, a repository that is being built.
+    pub async fn add_archive(
+        self: &Arc<Self>,
+        name: &str,
+        arrival: Arrival,
+        rest: JobRest,
+    ) -> Result<Arc<Job>, ServiceError> {
+        self.check_free(name)?;
+        let (own, name) = (Arc::clone(self), name.to_owned());
+        let stop = Wanted::default();
+        let stopped = stop.flag();
+        let unpacked = tokio::task::spawn_blocking(move || {
+            let limits = ArchiveLimits { file_bytes: own.inner.options.snapshot.max_file_bytes, ..ArchiveLimits::default() };
+            let extracted =
+                archive::extract(&arrival.file(), &arrival.sources(), &limits, &|| stopped.load(Ordering::Relaxed));
+            let _ = std::fs::remove_file(arrival.file());
+            let extracted = extracted.map_err(of_archive)?;
+            tracing::info!(files = extracted.files, skipped = extracted.skipped.len(), "an archive was unpacked");
+            // Until the job is known, nobody may take the folder for one that is left.
+            let job = own.begin(&name, arrival.sources(), rest, true);
+            if job.is_err() {
+                let _ = std::fs::remove_dir_all(arrival.sources());
+            }
+            job
+        });
+        unpacked.await.map_err(ServiceError::internal)?
+    }
+
+    /// # Errors
+    /// When a name can't be used, or its repository is being built: better said before megabytes are sent.
+    pub fn check_free(&self, name: &str) -> Result<(), ServiceError> {
+        checked_name(name)?;
+        match self.inner.jobs.of_repository(name) {
+            Some(job) => Err(ServiceError::Building { id: name.to_owned(), job: job.view().job }),
+            None => Ok(()),
+        }
     }
 
     /// A folder below one of the roots, without links.
@@ -235,7 +309,7 @@ impl Service {
     /// Ends the work in the background; what is not done is left for the next start. Waits for it.
     pub fn close(&self) {
         self.inner.jobs.close();
-        let worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let worker = lock(&self.worker).take();
         if let Some(worker) = worker {
             let _ = worker.join();
         }
@@ -246,12 +320,68 @@ impl Service {
 #[derive(Debug, Clone, Default)]
 pub struct JobRest {
     pub revision: Option<String>,
+    pub include: Option<Vec<String>>,
+    pub exclude: Option<Vec<String>>,
     pub max_file_bytes: Option<u64>,
 }
 
-impl JobSource {
-    fn options(&self) -> snapshot::Options {
-        snapshot::Options { max_file_bytes: self.max_file_bytes }
+/// A place for an archive. Dropped, it is one that may be removed unless a job is of it.
+pub struct Arrival {
+    folder: PathBuf,
+    inner: Arc<Inner>,
+}
+
+impl Arrival {
+    /// Where the bytes go.
+    pub fn file(&self) -> PathBuf {
+        self.folder.with_extension("archive")
+    }
+
+    fn sources(&self) -> PathBuf {
+        self.folder.clone()
+    }
+}
+
+impl Drop for Arrival {
+    fn drop(&mut self) {
+        lock(&self.inner.arriving).remove(&self.folder);
+        let _ = std::fs::remove_file(self.file());
+    }
+}
+
+/// Tells threads when nobody waits for them any more.
+#[derive(Default)]
+struct Wanted(Arc<AtomicBool>);
+
+impl Wanted {
+    /// Set when it is dropped.
+    fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.0)
+    }
+}
+
+impl Drop for Wanted {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a client is told of an archive.
+fn of_archive(error: ArchiveError) -> ServiceError {
+    let reason = error.to_string();
+    match error {
+        ArchiveError::NotAnArchive { .. }
+        | ArchiveError::Empty
+        | ArchiveError::CutOff { .. }
+        | ArchiveError::Damaged { .. } => ServiceError::BadArchive { reason },
+        ArchiveError::TooLarge { .. } => ServiceError::LargeArchive { reason },
+        ArchiveError::Stopped => ServiceError::NotReady { what: "nobody waits for the answer" },
+        ArchiveError::Full { .. } => ServiceError::StorageFull,
+        ArchiveError::Unreadable { .. } | ArchiveError::Unwritable { .. } => ServiceError::internal(error),
     }
 }
 

@@ -81,7 +81,7 @@ impl Served {
     /// The rules by which its files were chosen.
     pub fn options(&self) -> snapshot::Options {
         let rules = self.source.rules.as_ref().unwrap_or(&self.manifest().rules);
-        options_of(rules)
+        ingest::options(rules)
     }
 
     /// Compares the index with its source, which lies below `uploads` if nobody changes it.
@@ -107,7 +107,7 @@ impl Served {
                 Err(error) => Staleness { changes: Changes::default(), reason: gone(&error) },
             },
             (target, revision) => {
-                let reason = match ingest::target(self.root(), revision) {
+                let reason = match ingest::target(self.root(), revision, &self.options()) {
                     Ok(now) if now == *target => reason,
                     Ok(_) => Some("its revision is another commit by now".to_owned()),
                     Err(error) => gone(&error),
@@ -116,11 +116,6 @@ impl Served {
             }
         }
     }
-}
-
-/// How a snapshot is read by rules.
-pub fn options_of(rules: &crate::index::build::Rules) -> snapshot::Options {
-    snapshot::Options { max_file_bytes: rules.max_file_bytes }
 }
 
 impl Repositories {
