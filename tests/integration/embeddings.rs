@@ -47,7 +47,7 @@ impl App {
             roots: Vec::new(),
             snapshot: sightline::snapshot::Options::default(),
             images: LIMITS,
-            weights: sightline::config::Settings::default().ranking,
+            weights: sightline::config::load(None, &[]).expect("settings").settings.ranking,
             missing: Missing::Leave,
             refresh_files: 0,
             store_bytes: 1 << 30,
@@ -869,8 +869,9 @@ fn the_documentation_is_whole() {
     let api: Value = serde_json::from_str(&text).expect("JSON");
     for path in ["/v1/embeddings", "/embed", "/similarity", "/rerank"] {
         let responses = api["paths"][path]["post"]["responses"].as_object().expect("responses");
-        let statuses: Vec<&str> = responses.keys().map(String::as_str).collect();
-        assert_eq!(statuses, ["200", "400", "401", "404", "413", "415", "422", "429", "500", "503"], "{path}");
+        for status in ["200", "400", "401", "404", "413", "415", "422", "429", "500", "503"] {
+            assert!(responses.contains_key(status), "{path}: {status}");
+        }
     }
     for path in ["/info", "/v1/models", "/v1/models/{id}"] {
         assert!(api["paths"][path]["get"].is_object(), "{path}");
