@@ -30,7 +30,7 @@ pub fn routes() -> OpenApiRouter<State> {
 
 /// An issue, and what is wanted of it.
 #[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields)]
 struct LocateRequest {
     #[schema(example = "Cursor jumps to the end when a label is edited")]
     title: Option<String>,
@@ -62,7 +62,7 @@ struct ImageInput {
 
 /// Which candidates may be results.
 #[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields)]
 struct FilterInput {
     /// Patterns as in a .gitignore: `src/`, `*.ts`.
     paths: Option<Vec<String>>,
@@ -115,7 +115,11 @@ enum Mode {
     request_body(content((LocateRequest = "application/json"), (LocateForm = "multipart/form-data"))),
     responses((status = 200, body = Located), Failures)
 )]
-async fn locate(Shared(state): Shared<State>, Path(repo): Path<String>, request: Request) -> Result<Response, ApiError> {
+async fn locate(
+    Shared(state): Shared<State>,
+    Path(repo): Path<String>,
+    request: Request,
+) -> Result<Response, ApiError> {
     let service = state.service()?;
     let (request, pictures) = read(&state, request).await?;
     let ask = ask(&state, request, pictures).await?;
@@ -199,7 +203,10 @@ async fn value(name: &str, field: Field<'_>) -> Result<serde_json::Value, ApiErr
     let is_json = match name {
         "k" | "exact" | "explain" | "filter" => true,
         // `image` takes files; a list of base64 is for JSON.
-        "images" => return Err(ApiError::invalid("unknown_field", "a form has its pictures as files in fields named `image`").of("images")),
+        "images" => {
+            return Err(ApiError::invalid("unknown_field", "a form has its pictures as files in fields named `image`")
+                .of("images"));
+        }
         _ => false,
     };
     match is_json {
@@ -237,8 +244,11 @@ async fn ask(state: &State, request: LocateRequest, pictures: Vec<Picture>) -> R
     let names: Vec<Option<String>> = pictures.iter().map(|it| it.name.clone()).collect();
     let given = pictures.into_iter().map(|it| Given { param: it.param, source: it.source }).collect();
     let read = state.means().pictures.read(given).await.map_err(of_picture)?;
-    let mut report =
-        IssueReport { title: request.title.unwrap_or_default(), body: request.body.unwrap_or_default(), images: Vec::new() };
+    let mut report = IssueReport {
+        title: request.title.unwrap_or_default(),
+        body: request.body.unwrap_or_default(),
+        images: Vec::new(),
+    };
     let mut sizes = Vec::new();
     for (mut picture, name) in read.into_iter().zip(names) {
         picture.image.name = name.unwrap_or(picture.image.name);

@@ -34,7 +34,7 @@ pub fn routes() -> OpenApiRouter<State> {
 
 /// Which files a repository has.
 #[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields)]
 struct PutRequest {
     /// Where its files come from; left out, from where they came before.
     source: Option<Source>,
@@ -111,7 +111,8 @@ async fn put(
     let rest = JobRest { revision: revision.flatten(), include, exclude, max_file_bytes };
     let (service, repo) = (Arc::clone(service), repo);
     let added = tokio::task::spawn_blocking(move || service.add(&repo, path.as_deref(), rest)).await;
-    Ok(Begun::of(&added.map_err(ServiceError::internal)??))
+    let added = added.map_err(ServiceError::internal)??;
+    Ok(Begun::of(&added))
 }
 
 /// Show a repository
@@ -158,7 +159,8 @@ async fn upload(
     service.check_free(&repo)?;
     let arrival = service.arrival();
     receive(&arrival, request.into_body()).await?;
-    Ok(Begun::of(&*service.add_archive(&repo, arrival, JobRest::default()).await?))
+    let added = service.add_archive(&repo, arrival, JobRest::default()).await?;
+    Ok(Begun::of(&added))
 }
 
 /// Media types of archives, and the one that clients send who don't know.
