@@ -16,7 +16,7 @@ use sightline::encoder::{self, Encoder};
 use sightline::index::lexical::LexicalIndex;
 use sightline::index::store::MemoryStore;
 use sightline::retriever::ingest::model_key;
-use sightline::retriever::{Corpus, Encoded, Granularity, Localizer, Question, Request, RetrieverKind};
+use sightline::retriever::{Corpus, Encoded, Filter, Granularity, Localizer, Question, Request, RetrieverKind};
 use sightline::snapshot::{self, Snapshot};
 use sightline::types::{IssueReport, Level};
 
@@ -25,7 +25,7 @@ const RUNS: usize = 9;
 fn main() -> anyhow::Result<()> {
     println!("question   how long does a first question take on an unseen repository?");
     println!("machine    {}, {} threads", sources::processor(), rayon::current_num_threads());
-    let settings = config::load(None)?;
+    let settings = config::load(None, &[])?.settings;
     let sources = sources::dependency_sources(10)?;
     let issue = issue()?;
 
@@ -67,7 +67,7 @@ fn main() -> anyhow::Result<()> {
 }
 
 fn request(retriever: RetrieverKind, rerank: usize) -> Request {
-    Request { retriever, granularity: Granularity::Both, results: 10, rerank, exact: false }
+    Request { retriever, granularity: Granularity::Both, results: 10, rerank, exact: false, filter: Filter::default() }
 }
 
 fn describe(snapshot: &Snapshot) {

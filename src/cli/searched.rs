@@ -78,16 +78,9 @@ impl Searched {
         }
     }
 
-    /// Whether so many new vectors for an index of a model are worth writing those of the index anew: where that costs little, or there are
-    /// many against what it has, so that all such writing together costs a few times as much as the last.
     fn is_worth_filling(&self, model: &ModelKey, new: usize) -> bool {
         let Held::Index(view) = &self.held else { return false };
-        let manifest = &view.build.manifest;
-        let Counts { vectors, .. } = manifest.counts;
-        // A byte of code and two of a 16-bit float.
-        let bytes = (vectors + new) * model.dimensions * 3;
-        let is_small = bytes <= CHEAP_BYTES || 8 * new >= vectors;
-        new > 0 && is_small && !manifest.counts.is_complete() && manifest.model.as_ref() == Some(model)
+        ingest::is_worth_filling(&view.build.manifest, model, new)
     }
 
     pub fn commit(&self) -> Option<&str> {
@@ -113,9 +106,6 @@ impl Searched {
         }
     }
 }
-
-/// So many bytes of vectors are written in a fraction of the time that a question takes.
-const CHEAP_BYTES: usize = 64 << 20;
 
 /// Which repository, and where its index would be.
 pub struct Asked<'a> {

@@ -11,7 +11,8 @@ use crate::index::build::{Counts, Target};
 use crate::index::directory::RepositoryDirectory;
 use crate::index::store::{ModelKey, StoreStats};
 use crate::index::view::View;
-use crate::retriever::ingest::{Changes, Report};
+use crate::retriever::ingest::Report;
+use crate::service::located::Changed;
 
 /// The answer of `index --json`.
 #[derive(Serialize)]
@@ -53,20 +54,6 @@ struct BuildReport<'a> {
     notes: usize,
     seconds: f32,
     embedding_seconds: f32,
-}
-
-/// What has changed in a repository since an index was made.
-#[derive(Serialize)]
-pub struct Changed<'a> {
-    added: &'a [String],
-    changed: &'a [String],
-    removed: &'a [String],
-}
-
-impl<'a> Changed<'a> {
-    pub fn of(changes: &'a Changes) -> Self {
-        Changed { added: &changes.added, changed: &changes.changed, removed: &changes.removed }
-    }
 }
 
 fn target_name(target: &Target) -> &str {
