@@ -104,7 +104,8 @@ impl Inner {
             }
         };
         let root = Path::new(&job.source.path);
-        let source = Sourced { root, revision: job.source.revision.as_deref(), options: ingest::options(&job.source.rules) };
+        let source =
+            Sourced { root, revision: job.source.revision.as_deref(), options: ingest::options(&job.source.rules) };
         let encoder = Queued::new(self.inference.clone(), Class::Indexing, Arc::clone(&job.cancel));
         let report = self.ingest(&repository, &lock, &source, &encoder, self.options.missing, &Watched(job))?;
         drop(lock);

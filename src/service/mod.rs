@@ -233,7 +233,8 @@ impl Service {
         let stop = Wanted::default();
         let stopped = stop.flag();
         let unpacked = tokio::task::spawn_blocking(move || {
-            let limits = ArchiveLimits { file_bytes: own.inner.options.snapshot.max_file_bytes, ..ArchiveLimits::default() };
+            let limits =
+                ArchiveLimits { file_bytes: own.inner.options.snapshot.max_file_bytes, ..ArchiveLimits::default() };
             let extracted =
                 archive::extract(&arrival.file(), &arrival.sources(), &limits, &|| stopped.load(Ordering::Relaxed));
             let _ = std::fs::remove_file(arrival.file());
