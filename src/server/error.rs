@@ -97,7 +97,6 @@ impl IntoResponse for ApiError {
 
 /// What any request may be answered with instead.
 #[derive(IntoResponses)]
-#[expect(dead_code, reason = "it is a list for the documentation")]
 pub enum Failures {
     /// What was sent is malformed or empty, or a picture or an archive can't be read.
     #[response(status = 400)]

@@ -150,7 +150,7 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn new(state: &'a State, truncate: Option<bool>) -> Result<Self, ApiError> {
-        Ok(Run { service: state.service()?, means: state.means()?, truncate: truncate.unwrap_or(false) })
+        Ok(Run { service: state.service()?, means: state.means(), truncate: truncate.unwrap_or(false) })
     }
 
     /// Embeds all, or says what is wrong with the first that can't be.

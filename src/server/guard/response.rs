@@ -74,7 +74,8 @@ impl Line {
         let (method, route) = (request.method().clone(), request.extensions().get::<MatchedPath>().cloned());
         let class = Class::of(&method, request.uri().path());
         let name = route.as_ref().map_or("none", MatchedPath::as_str);
-        let span = tracing::info_span!("request", id = %id.0, %method, route = name, key = field::Empty);
+        // As an error's, so that lines of every level have the id.
+        let span = tracing::error_span!("request", id = %id.0, %method, route = name, key = field::Empty);
         Line { guard, span, method, route, class, status: None, start: Instant::now() }
     }
 }
