@@ -16,7 +16,7 @@ use sightline::encoder::{self, Encoder};
 use sightline::index::lexical::LexicalIndex;
 use sightline::index::store::MemoryStore;
 use sightline::retriever::ingest::model_key;
-use sightline::retriever::{Corpus, Encoded, Granularity, Localizer, Question, Request, RetrieverKind};
+use sightline::retriever::{Corpus, Encoded, Filter, Granularity, Localizer, Question, Request, RetrieverKind};
 use sightline::snapshot::{self, Snapshot};
 use sightline::types::{IssueReport, Level};
 
@@ -30,7 +30,7 @@ fn main() -> anyhow::Result<()> {
     let issue = issue()?;
 
     let large = sources::copy(&sources, 1000)?;
-    let options = snapshot::Options { max_file_bytes: settings.snapshot.max_file_bytes };
+    let options = snapshot::Options { max_file_bytes: settings.snapshot.max_file_bytes, ..Default::default() };
     let read = || snapshot::read(large.path(), None, &options, &|_, _| ());
     let snapshot = read()?;
     describe(&snapshot);
@@ -67,7 +67,7 @@ fn main() -> anyhow::Result<()> {
 }
 
 fn request(retriever: RetrieverKind, rerank: usize) -> Request {
-    Request { retriever, granularity: Granularity::Both, results: 10, rerank, exact: false }
+    Request { retriever, granularity: Granularity::Both, results: 10, rerank, exact: false, filter: Filter::default() }
 }
 
 fn describe(snapshot: &Snapshot) {

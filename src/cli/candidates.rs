@@ -3,6 +3,7 @@
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
+use super::files::FileFlags;
 use super::terminal::{DIM, NAME, PATH, PLAIN, Page};
 use super::{Failure, json, read_repository, terminal};
 use crate::config::Settings;
@@ -18,13 +19,17 @@ pub struct Arguments {
     /// Read this revision of the git repository instead of the files on disk.
     #[arg(long, value_name = "REV")]
     rev: Option<String>,
+    #[command(flatten)]
+    files: FileFlags,
     /// Print JSON lines: {kind: file|function|skipped|note, ...}.
     #[arg(long)]
     json: bool,
 }
 
 pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
-    let snapshot = read_repository(&arguments.repository, arguments.rev.as_deref(), settings)?;
+    let mut settings = settings.clone();
+    arguments.files.apply(&mut settings)?;
+    let snapshot = read_repository(&arguments.repository, arguments.rev.as_deref(), &settings)?;
     if arguments.json {
         print_json(&snapshot)?
     } else {

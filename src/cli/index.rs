@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, anyhow};
 
+use super::files::{self, FileFlags};
 use super::{Failure, export, json, model, one_of, place, progress, terminal};
 use crate::config::{IndexVectors, Settings};
 use crate::encoder::Encoder;
@@ -24,6 +25,8 @@ pub struct Arguments {
     /// Index this revision of the git repository instead of the files on disk; may be repeated.
     #[arg(long, value_name = "REV")]
     rev: Vec<String>,
+    #[command(flatten)]
+    files: FileFlags,
     #[command(flatten)]
     model: model::Flags,
     /// Which vectors the index gets: all, or those that are stored already; then nothing is embedded, questions embed what they compare,
@@ -70,7 +73,7 @@ impl Observer for Shown {
 }
 
 pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
-    let settings = &with_flags(arguments, settings);
+    let settings = &with_flags(arguments, settings)?;
     let format = arguments.export.as_deref().map(export::Format::of).transpose()?;
     if format.is_some() && arguments.rev.len() > 1 {
         return Err(Failure::usage(anyhow!(
@@ -87,7 +90,7 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
     let indexer = Indexer {
         root: &root,
         directory: data.repository(&root),
-        options: options(settings),
+        options: files::options(settings),
         encoder: &*encoder,
         store: &store,
         missing: match settings.index.vectors {
@@ -119,15 +122,12 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
 }
 
 /// The settings with the flags that are one of them.
-fn with_flags(arguments: &Arguments, settings: &Settings) -> Settings {
+fn with_flags(arguments: &Arguments, settings: &Settings) -> Result<Settings, Failure> {
     let mut settings = settings.clone();
     arguments.model.apply(&mut settings);
+    arguments.files.apply(&mut settings)?;
     settings.index.vectors = arguments.vectors.unwrap_or(settings.index.vectors);
-    settings
-}
-
-pub fn options(settings: &Settings) -> snapshot::Options {
-    snapshot::Options { max_file_bytes: settings.snapshot.max_file_bytes }
+    Ok(settings)
 }
 
 /// The first signal ends the run at the next batch, the second at once.

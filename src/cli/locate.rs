@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 
+use super::files::{self, FileFlags};
 use super::loaded::{Loaded, Pending};
 use super::searched::{Asked, Searched};
 use super::terminal::{DIM, HEADING, NAME, PATH, PLAIN, Page, printable, shortened};
@@ -16,8 +17,9 @@ use crate::config::{IndexVectors, Refresh, Settings};
 use crate::encoder::QueryEmbedding;
 use crate::imaging;
 use crate::retriever::ingest::model_run;
-use crate::retriever::{Answer, Embedded, Granularity, Hit, Localizer, Question, Request, RetrieverKind};
-use crate::types::{IssueImage, Level};
+use crate::retriever::{Answer, Embedded, Filter, Granularity, Hit, Localizer, Question, Request, RetrieverKind};
+use crate::service::located;
+use crate::types::Level;
 
 /// Rank the files and functions of a repository by how likely an issue is about them.
 #[derive(Debug, clap::Args)]
@@ -28,6 +30,8 @@ pub struct Arguments {
     /// Read this revision of the git repository instead of the files on disk.
     #[arg(long, value_name = "REV")]
     rev: Option<String>,
+    #[command(flatten)]
+    files: FileFlags,
     /// The issue, a text or Markdown file whose first line is the title; - reads standard input.
     #[arg(long, value_name = "FILE")]
     issue: PathBuf,
@@ -64,7 +68,7 @@ pub struct Arguments {
 
 pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
     let start = Instant::now();
-    let settings = &with_flags(arguments, settings);
+    let settings = &with_flags(arguments, settings)?;
     let request = request(arguments, settings)?;
     let issue = issue::read(&arguments.issue, &arguments.image, settings.images.max_bytes)?;
     let asked = Asked { repository: &arguments.repo, revision: arguments.rev.as_deref(), settings };
@@ -110,16 +114,18 @@ fn index_command(arguments: &Arguments, settings: &Settings) -> String {
     let repository = arguments.repo.to_string_lossy();
     let mut words = vec!["sightline", "index", &repository];
     words.extend(arguments.rev.iter().flat_map(|it| ["--rev", it]));
+    words.extend(files::words(settings));
     words.extend((settings.index.vectors != IndexVectors::All).then_some(["--vectors", "all"]).into_iter().flatten());
     model::command(&words, settings)
 }
 
 /// The settings with the flags that are one of them.
-fn with_flags(arguments: &Arguments, settings: &Settings) -> Settings {
+fn with_flags(arguments: &Arguments, settings: &Settings) -> Result<Settings, Failure> {
     let mut settings = settings.clone();
     settings.index.refresh = arguments.refresh.unwrap_or(settings.index.refresh);
     arguments.model.apply(&mut settings);
-    settings
+    arguments.files.apply(&mut settings)?;
+    Ok(settings)
 }
 
 /// What is asked for. A flag that would have no effect is refused; a setting of that kind may stand in a file.
@@ -130,6 +136,7 @@ fn request(arguments: &Arguments, settings: &Settings) -> Result<Request, Failur
         results: arguments.results.unwrap_or(settings.locate.results).get(),
         rerank: arguments.rerank.unwrap_or(settings.locate.rerank),
         exact: arguments.exact,
+        filter: Filter::default(),
     };
     let name = request.retriever.name();
     if arguments.rerank.is_some() && request.retriever != RetrieverKind::Hybrid {
@@ -158,32 +165,10 @@ fn needs_encoder(request: &Request) -> bool {
     }
 }
 
-/// What became of each picture: what the encoder says of it, and its size; or why it can't be used.
-fn images(issue: &issue::Issue, query: Option<&QueryEmbedding>, limits: &imaging::Limits) -> Vec<json::Image> {
-    let inspected = |(at, image): (usize, &IssueImage)| {
-        let told = query.and_then(|it| it.images.get(at));
-        let reason = told.map_or(Some("no encoder was asked, and BM25 reads text only"), |it| it.unused.as_deref());
-        let size = match told.and_then(|it| it.size).map_or_else(|| size_of(&image.bytes, limits), Ok) {
-            Ok(size) => Some(size),
-            Err(error) => return unused(&image.name, error, None),
-        };
-        match reason {
-            Some(reason) => unused(&image.name, reason.to_owned(), size),
-            None => json::Image { used: true, reason: None, ..unused(&image.name, String::new(), size) },
-        }
-    };
-    let read = issue.report.images.iter().enumerate().map(inspected);
-    read.chain(issue.unread_images.iter().map(|(name, reason)| unused(name, reason.clone(), None))).collect()
-}
-
-fn size_of(picture: &[u8], limits: &imaging::Limits) -> Result<(u32, u32), String> {
-    let picture = imaging::decode(picture, limits).map_err(|error| error.to_string())?;
-    Ok((picture.width(), picture.height()))
-}
-
-fn unused(name: &str, reason: String, size: Option<(u32, u32)>) -> json::Image {
-    let (width, height) = size.unzip();
-    json::Image { name: name.to_owned(), used: false, reason: Some(reason), width, height }
+/// What became of each picture, those that were not read included.
+fn images(issue: &issue::Issue, query: Option<&QueryEmbedding>, limits: &imaging::Limits) -> Vec<located::Image> {
+    let unread = issue.unread_images.iter().map(|(name, reason)| located::Image::unused(name, reason.clone(), None));
+    located::images(&issue.report, query, limits).into_iter().chain(unread).collect()
 }
 
 /// Everything that is told about an answer.
@@ -192,7 +177,7 @@ struct Outcome<'a> {
     answer: &'a Answer,
     request: &'a Request,
     loaded: Option<&'a Loaded>,
-    images: Vec<json::Image>,
+    images: Vec<located::Image>,
     /// Makes an index for such questions.
     command: String,
     total: Duration,
@@ -262,9 +247,9 @@ impl Outcome<'_> {
     }
 
     fn print_json(&self, explain: bool) -> anyhow::Result<()> {
-        let located = json::Located {
-            files: json::file_hits(self.answer, explain),
-            functions: json::function_hits(self.answer, explain),
+        let located = located::Located {
+            files: located::file_hits(self.answer, explain),
+            functions: located::function_hits(self.answer, explain),
             query: self.query(),
             index: self.index(),
             timings_ms: self.timings(),
@@ -274,8 +259,8 @@ impl Outcome<'_> {
         Ok(out.flush()?)
     }
 
-    fn query(&self) -> json::Query<'_> {
-        json::Query {
+    fn query(&self) -> located::Query<'_> {
+        located::Query {
             retriever: self.request.retriever.name(),
             mode: if self.images.iter().any(|it| it.used) { "image" } else { "text" },
             model: self.model(),
@@ -288,11 +273,11 @@ impl Outcome<'_> {
         }
     }
 
-    fn timings(&self) -> json::Timings {
+    fn timings(&self) -> located::Timings {
         let milliseconds = |time: Duration| time.as_millis() as u64;
         let times = self.searched.times;
         let of_encoder = |time: fn(&Loaded) -> Duration| self.loaded.map_or(0, |it| milliseconds(time(it)));
-        json::Timings {
+        located::Timings {
             snapshot: milliseconds(times.snapshot),
             refresh: milliseconds(times.refresh),
             index: milliseconds(times.index),
@@ -304,13 +289,14 @@ impl Outcome<'_> {
         }
     }
 
-    fn index(&self) -> json::Index<'_> {
+    fn index(&self) -> located::Index<'_> {
         let changes = &self.searched.changes;
-        json::Index {
+        located::Index {
             commit: self.searched.commit(),
             indexed: self.searched.is_indexed(),
             stale: !changes.is_empty(),
-            changes: (!changes.is_empty()).then(|| json::Changed::of(changes)),
+            stale_reason: None,
+            changes: (!changes.is_empty()).then(|| located::Changed::of(changes)),
             files: self.searched.count(Level::File),
             functions: self.searched.count(Level::Function),
             skipped: self.searched.skipped(),
@@ -406,7 +392,7 @@ fn place(hit: &Hit) -> String {
 
 fn print_explanation(page: &mut Page<impl Write>, hit: &Hit) -> io::Result<()> {
     page.line(&[(DIM, &format!("     = {}", sum(hit)))])?;
-    let terms: Vec<String> = json::terms(hit).iter().map(|(term, score)| format!("{term} {score:.1}")).collect();
+    let terms: Vec<String> = located::terms(hit).iter().map(|(term, score)| format!("{term} {score:.1}")).collect();
     if !terms.is_empty() {
         page.line(&[(DIM, &format!("     terms: {}", terms.join(", ")))])?;
     }
@@ -490,8 +476,8 @@ mod tests {
             terms: vec![("word".to_owned(), 1.0)],
             lines: Vec::new(),
         };
-        assert!(json::terms(&hit).is_empty());
+        assert!(located::terms(&hit).is_empty());
         let parts = Parts { lexical: 0.5, ..hit.parts };
-        assert_eq!(json::terms(&Hit { parts, ..hit }), [("word".to_owned(), 1.0)]);
+        assert_eq!(located::terms(&Hit { parts, ..hit }), [("word".to_owned(), 1.0)]);
     }
 }

@@ -4,9 +4,11 @@
 
 mod cache;
 mod candidates;
+mod config_command;
 mod doctor;
 mod embed;
 mod export;
+mod files;
 mod index;
 mod issue;
 mod json;
@@ -19,6 +21,7 @@ mod progress;
 mod pull;
 mod quantize;
 mod searched;
+mod server_flags;
 mod status;
 mod terminal;
 
@@ -29,7 +32,7 @@ use std::process::ExitCode;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand};
 
-use crate::config::{self, Settings};
+use crate::config::{self, Flag, Settings};
 use crate::encoder::EncoderError;
 use crate::retriever::RetrieverError;
 use crate::retriever::ingest::IngestError;
@@ -60,6 +63,20 @@ enum Command {
     Embed(embed::Arguments),
     Doctor(doctor::Arguments),
     Quantize(quantize::Arguments),
+    Config(config_command::Arguments),
+}
+
+impl Cli {
+    /// The flags that are settings. Those of other commands are put in by the commands.
+    fn flags(&self) -> Vec<Flag> {
+        let folder = self.data_dir.as_ref().map(|it| it.to_string_lossy().into_owned());
+        let data_dir = folder.map(|it| Flag { key: "index.data_dir", name: "--data-dir", value: it.into() });
+        let of_command = match &self.command {
+            Command::Config(arguments) => arguments.flags(),
+            _ => Vec::new(),
+        };
+        data_dir.into_iter().chain(of_command).collect()
+    }
 }
 
 /// A failure with the exit code it gives.
@@ -113,20 +130,19 @@ pub fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<(), Failure> {
-    let mut settings = config::load(cli.config.as_deref()).map_err(Failure::usage)?;
-    if let Some(folder) = cli.data_dir {
-        settings.index.data_dir = folder;
-    }
+    let loaded = config::load(cli.config.as_deref(), &cli.flags()).map_err(Failure::usage)?;
+    let settings = &loaded.settings;
     match cli.command {
-        Command::Locate(arguments) => locate::run(&arguments, &settings),
-        Command::Candidates(arguments) => candidates::run(&arguments, &settings),
-        Command::Index(arguments) => index::run(&arguments, &settings),
-        Command::Status(arguments) => status::run(&arguments, &settings),
-        Command::Cache(arguments) => cache::run(&arguments, &settings),
-        Command::Pull(arguments) => pull::run(&arguments, &settings),
-        Command::Embed(arguments) => embed::run(&arguments, &settings),
-        Command::Doctor(arguments) => doctor::run(&arguments, &settings),
-        Command::Quantize(arguments) => quantize::run(&arguments, &settings),
+        Command::Locate(arguments) => locate::run(&arguments, settings),
+        Command::Candidates(arguments) => candidates::run(&arguments, settings),
+        Command::Index(arguments) => index::run(&arguments, settings),
+        Command::Status(arguments) => status::run(&arguments, settings),
+        Command::Cache(arguments) => cache::run(&arguments, settings),
+        Command::Pull(arguments) => pull::run(&arguments, settings),
+        Command::Embed(arguments) => embed::run(&arguments, settings),
+        Command::Doctor(arguments) => doctor::run(&arguments, settings),
+        Command::Quantize(arguments) => quantize::run(&arguments, settings),
+        Command::Config(arguments) => config_command::run(&arguments, &loaded),
     }
 }
 
@@ -158,7 +174,7 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 
 /// Reads the repository that a command was given, with progress on a terminal.
 fn read_repository(root: &Path, revision: Option<&str>, settings: &Settings) -> Result<Snapshot, Failure> {
-    let options = snapshot::Options { max_file_bytes: settings.snapshot.max_file_bytes };
+    let options = files::options(settings);
     let bar = progress::Bar::new("reading", "files");
     snapshot::read(root, revision, &options, &|done, total| bar.at(done, total)).map_err(Failure::from)
 }

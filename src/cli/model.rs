@@ -7,7 +7,7 @@ use anyhow::anyhow;
 
 use super::progress::Transfer;
 use super::{Failure, one_of, terminal};
-use crate::config::{Dtype, ModelSettings, Settings};
+use crate::config::{Dtype, Flag, ModelSettings, Settings};
 use crate::device::Compute;
 use crate::device::cpu::Level;
 use crate::encoder::hub::{Hub, HubModel, ModelName, Pulled};
@@ -37,6 +37,17 @@ impl Flags {
         let given =
             [("--model", self.model.is_some()), ("--dtype", self.dtype.is_some()), ("--policy", self.policy.is_some())];
         given.into_iter().find(|it| it.1).map(|it| it.0)
+    }
+
+    /// The flags as settings that were given by flags.
+    pub fn settings(&self) -> Vec<Flag> {
+        let flag = |key, name, value: Option<&str>| value.map(|it| Flag { key, name, value: it.into() });
+        let flags = [
+            flag("model.id", "--model", self.model.as_deref()),
+            flag("model.dtype", "--dtype", self.dtype.map(Dtype::name)),
+            flag("model.policy", "--policy", self.policy.map(Policy::name)),
+        ];
+        flags.into_iter().flatten().collect()
     }
 
     /// Puts the flags into the settings.

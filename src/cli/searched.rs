@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::loaded::{Loaded, Pending};
-use super::{Failure, index, model, place, read_repository, status, terminal};
+use super::{Failure, files, index, model, place, read_repository, status, terminal};
 use crate::config::{Refresh, Settings};
 use crate::index::build::{Counts, Manifest};
 use crate::index::directory::{DataDirectory, IndexError};
@@ -78,16 +78,9 @@ impl Searched {
         }
     }
 
-    /// Whether so many new vectors for an index of a model are worth writing those of the index anew: where that costs little, or there are
-    /// many against what it has, so that all such writing together costs a few times as much as the last.
     fn is_worth_filling(&self, model: &ModelKey, new: usize) -> bool {
         let Held::Index(view) = &self.held else { return false };
-        let manifest = &view.build.manifest;
-        let Counts { vectors, .. } = manifest.counts;
-        // A byte of code and two of a 16-bit float.
-        let bytes = (vectors + new) * model.dimensions * 3;
-        let is_small = bytes <= CHEAP_BYTES || 8 * new >= vectors;
-        new > 0 && is_small && !manifest.counts.is_complete() && manifest.model.as_ref() == Some(model)
+        ingest::is_worth_filling(&view.build.manifest, model, new)
     }
 
     pub fn commit(&self) -> Option<&str> {
@@ -114,9 +107,6 @@ impl Searched {
     }
 }
 
-/// So many bytes of vectors are written in a fraction of the time that a question takes.
-const CHEAP_BYTES: usize = 64 << 20;
-
 /// Which repository, and where its index would be.
 pub struct Asked<'a> {
     pub repository: &'a Path,
@@ -141,7 +131,7 @@ impl Asked<'_> {
     pub fn open(&self) -> Result<Opened, Failure> {
         let start = Instant::now();
         let Some((root, directory)) = self.directory() else { return self.read(start) };
-        match ingest::open(&directory, &root, self.revision, &index::options(self.settings)) {
+        match ingest::open(&directory, &root, self.revision, &files::options(self.settings)) {
             Ok(Found::Index(indexed)) => return Ok(Opened::Index(indexed, start.elapsed())),
             Ok(Found::Nothing) => {}
             Ok(Found::OtherRules) => terminal::warning(
@@ -251,7 +241,7 @@ impl Asked<'_> {
             Err(IndexError::Busy { .. }) => return Ok(None),
             lock => lock?,
         };
-        let (options, observer) = (index::options(self.settings), index::Shown::default());
+        let (options, observer) = (files::options(self.settings), index::Shown::default());
         let job = Job {
             root: &root,
             revision: self.revision,

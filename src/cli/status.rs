@@ -7,9 +7,10 @@ use super::terminal::{DIM, NAME, PATH, PLAIN, Page};
 use super::{Failure, index, json, model, place, terminal};
 use crate::config::Settings;
 use crate::fsio::FileError;
-use crate::index::build::{Manifest, Target};
+use crate::index::build::{Manifest, Rules, Target};
 use crate::index::directory::{RepositoryDirectory, SourceRecord};
 use crate::retriever::ingest::{self, Changes, Found, IngestError};
+use crate::snapshot;
 
 /// List the indexes there are; of one repository, what was skipped too.
 #[derive(Debug, clap::Args)]
@@ -137,7 +138,9 @@ fn staleness(
     manifest: &Manifest,
     settings: &Settings,
 ) -> Staleness {
-    let options = index::options(settings);
+    // Which files it has is its own affair, and shown; whether it has them as they are now is the question.
+    let max_file_bytes = settings.snapshot.max_file_bytes;
+    let options = snapshot::Options { max_file_bytes, ..ingest::options(&manifest.rules) };
     if manifest.rules != ingest::rules(&options) {
         return Staleness::OtherRules;
     }
@@ -194,8 +197,9 @@ fn line(build: &KnownBuild) -> String {
         (Some(model), Some(run)) => model::described(&model.id, run),
     };
     format!(
-        "{}: {}{stale}; {}, {}, {} of {} vectors of {model}, {}",
+        "{}{}: {}{stale}; {}, {}, {} of {} vectors of {model}, {}",
         index::name_of(&manifest.target),
+        chosen(&manifest.rules),
         build.state(),
         terminal::counted(counts.files, "file"),
         terminal::counted(counts.functions, "function"),
@@ -203,6 +207,14 @@ fn line(build: &KnownBuild) -> String {
         counts.windows,
         age(manifest.created),
     )
+}
+
+/// ` (only src/, without *_test.py)`, of an index that was made by patterns.
+fn chosen(rules: &Rules) -> String {
+    let lists = [("only", &rules.include), ("without", &rules.exclude)];
+    let lists = lists.into_iter().filter(|it| !it.1.is_empty());
+    let told: Vec<String> = lists.map(|(verb, patterns)| format!("{verb} {}", patterns.join(" "))).collect();
+    if told.is_empty() { String::new() } else { format!(" ({})", told.join(", ")) }
 }
 
 /// `3 files changed (a.rs, b.rs, c.rs)`, with the first few named.

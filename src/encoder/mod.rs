@@ -114,6 +114,8 @@ pub struct ModelInfo {
     pub max_tokens: usize,
     /// Whether the beginning of a vector, normalised again, is one too (Matryoshka).
     pub is_matryoshka: bool,
+    /// How the vectors of tokens become one, as text-embeddings-inference calls it.
+    pub pooling: &'static str,
     /// By which rules texts and pictures become what the model reads.
     pub policy: Policy,
     /// What its products are computed in.
@@ -126,8 +128,8 @@ impl ModelInfo {
     /// A model that reads text only, by the one rule there is, in 32-bit floats.
     pub fn of_text(id: &str, dimensions: usize, window_tokens: usize) -> Self {
         let (policy, compute) = (Policy::Default, Compute::F32);
-        let (id, max_tokens, is_matryoshka) = (id.to_owned(), window_tokens, false);
-        ModelInfo { id, dimensions, window_tokens, max_tokens, is_matryoshka, policy, compute, images: 0 }
+        let (id, max_tokens, is_matryoshka, pooling) = (id.to_owned(), window_tokens, false, "mean");
+        ModelInfo { id, dimensions, window_tokens, max_tokens, is_matryoshka, pooling, policy, compute, images: 0 }
     }
 }
 

@@ -24,13 +24,28 @@ pub enum Target {
     Commit(String),
 }
 
-/// Everything that decides what a file's content gives: a build made under other rules is made again.
+/// Everything that decides which files there are and what their content gives: a build made under other rules is made again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rules {
     /// Of the program's code that reads, parses and counts.
     pub code: String,
     pub max_file_bytes: u64,
+    /// Patterns of files that count, and of those that don't.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub include: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exclude: Vec<String>,
+    /// No git was looked for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub detached: bool,
+}
+
+impl Rules {
+    /// Whether a file that both choose gives the same by both.
+    pub fn read_alike(&self, other: &Rules) -> bool {
+        (&self.code, self.max_file_bytes) == (&other.code, other.max_file_bytes)
+    }
 }
 
 /// What a build holds, by number.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::build::{self, Build, Manifest, Named, Target};
+use super::build::{self, Build, Manifest, Named, Rules, Target};
 use crate::fsio::{self, FileError, SectionFile};
 
 /// Why an index can't be kept or used.
@@ -47,6 +47,16 @@ impl DataDirectory {
         &self.root
     }
 
+    /// Where the work that is under way is written down.
+    pub fn jobs(&self) -> PathBuf {
+        self.root.join("jobs")
+    }
+
+    /// Where sources are that came as archives.
+    pub fn uploads(&self) -> PathBuf {
+        self.root.join("uploads")
+    }
+
     /// Where the vectors of all repositories are.
     pub fn store(&self) -> PathBuf {
         self.root.join("store")
@@ -62,7 +72,8 @@ impl DataDirectory {
         self.named(&format!("{name}-{short}"))
     }
 
-    fn named(&self, id: &str) -> RepositoryDirectory {
+    /// The directory of the repository with an id, which is a plain file name.
+    pub fn named(&self, id: &str) -> RepositoryDirectory {
         RepositoryDirectory { path: self.root.join("repositories").join(id), id: id.to_owned() }
     }
 
@@ -104,6 +115,12 @@ pub struct Lock {
 pub struct SourceRecord {
     /// As text: a path that is not UTF-8 has replacements in it.
     pub path: String,
+    /// The revision that was indexed last; `None` for the files on disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+    /// The rules by which files were chosen, where the program that made the index wrote them down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rules: Option<Rules>,
     /// Why the last run built nothing, if so.
     pub failure: Option<String>,
 }
@@ -164,6 +181,31 @@ impl RepositoryDirectory {
     /// When it can't be written.
     pub fn set_source(&self, _: &Lock, record: &SourceRecord) -> Result<(), IndexError> {
         self.write_json("source.json", record)
+    }
+
+    /// Changes whenever another build counts; `None` while none does.
+    pub fn stamp(&self) -> Option<Vec<u8>> {
+        fs::read(self.path.join("current.json")).ok()
+    }
+
+    /// The build that was made last, of whatever target.
+    ///
+    /// # Errors
+    /// When there are builds and none can be read.
+    pub fn newest(&self) -> Result<Option<Build>, IndexError> {
+        let (mut newest, mut failed): (Option<Manifest>, _) = (None, None);
+        for (_, manifest) in self.manifests()? {
+            match manifest {
+                Ok(manifest) if newest.as_ref().is_none_or(|it| it.listed < manifest.listed) => newest = Some(manifest),
+                Ok(_) => {}
+                Err(error) => failed = Some(error),
+            }
+        }
+        match (newest, failed) {
+            (Some(newest), _) => self.build(&newest.target),
+            (None, Some(error)) => Err(error.into()),
+            (None, None) => Ok(None),
+        }
     }
 
     fn current(&self) -> Result<Current, IndexError> {

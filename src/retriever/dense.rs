@@ -65,7 +65,9 @@ impl<'a> Scorer<'a> {
             None => self.similarities(level, documents, None),
             Some(vectors) => {
                 let how = if request.exact { How::Exact } else { How::Fast };
-                let found = vectors.search(level, &self.encoded.query.vector, request.results, how, &|_| true)?;
+                // They are ordered by position.
+                let is_wanted = |at: u32| request.filter.is_all() || documents.binary_search(&(at as usize)).is_ok();
+                let found = vectors.search(level, &self.encoded.query.vector, request.results, how, &is_wanted)?;
                 self.embedded.candidates += documents.len();
                 Ok(found.into_iter().map(|(at, similarity)| (at as usize, similarity)).collect())
             }

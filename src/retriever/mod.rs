@@ -2,6 +2,7 @@
 
 mod demotion;
 mod dense;
+mod filter;
 mod hits;
 pub mod inference;
 pub mod ingest;
@@ -10,6 +11,7 @@ mod pace;
 mod query;
 pub mod ranker;
 
+use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use rayon::prelude::*;
@@ -23,6 +25,7 @@ use crate::index::vectors::VectorError;
 use crate::index::view::Vectors;
 use crate::types::{Candidate, IssueReport, Level, TextError};
 
+pub use filter::Filter;
 pub use hits::{Hit, MatchedLine};
 use hits::{Shower, TermWorths};
 use ranker::{Evidence, Parts, Weights};
@@ -93,6 +96,19 @@ pub struct Request {
     pub rerank: usize,
     /// Compare all vectors in full precision where a search by codes or a graph would do.
     pub exact: bool,
+    /// Which candidates may be results. Frequencies and means are those of all.
+    pub filter: Filter,
+}
+
+impl Request {
+    /// The documents of a level, by position, that may be results.
+    fn documents<'c>(&self, corpus: Corpus<'c>, level: Level) -> Cow<'c, [usize]> {
+        let all = corpus.lexical.documents(level);
+        match self.filter.is_all() {
+            true => Cow::Borrowed(all),
+            false => all.iter().copied().filter(|at| self.filter.accepts(&corpus.candidates[*at])).collect(),
+        }
+    }
 }
 
 /// The answer to a request.
@@ -235,8 +251,8 @@ impl<'a> Localizer<'a> {
         let mut scorer = self.scorer(question, request, progress)?;
         let mut parts = vec![Parts::default(); self.corpus.candidates.len()];
         for &level in request.granularity.levels() {
-            let documents = self.corpus.lexical.documents(level);
-            for (at, similarity) in scorer.most_similar(level, documents, request)? {
+            let documents = request.documents(self.corpus, level);
+            for (at, similarity) in scorer.most_similar(level, &documents, request)? {
                 parts[at].dense = similarity;
             }
         }
@@ -290,8 +306,8 @@ impl<'a> Localizer<'a> {
                 Level::File => (request.rerank.div_ceil(4), self.weights.dense_file),
                 Level::Function => (request.rerank, self.weights.dense_function),
             };
-            let documents = self.corpus.lexical.documents(level);
-            let best = ranker::best(documents, &evidence.parts, most, |it| it.score() > 0.0);
+            let documents = request.documents(self.corpus, level);
+            let best = ranker::best(&documents, &evidence.parts, most, |it| it.score() > 0.0);
             let worths = TermWorths::new(evidence.matches(level));
             let worth = |text: &str| worths.of(text);
             evidence.add_dense(&scorer.similarities(level, &best, Some(&worth))?, weight);
@@ -315,8 +331,8 @@ impl<'a> Localizer<'a> {
     /// Puts the best of a level into the answer. A candidate for which nothing speaks is no result.
     fn fill(&self, answer: &mut Answer, ranking: &Ranking, request: &Request) -> Result<(), RetrieverError> {
         let shower = Shower::new(self.corpus.lexical, ranking.level, ranking.matches);
-        let documents = self.corpus.lexical.documents(ranking.level);
-        let found = ranker::best(documents, ranking.parts, request.results, |it| *it != Parts::default());
+        let documents = request.documents(self.corpus, ranking.level);
+        let found = ranker::best(&documents, ranking.parts, request.results, |it| *it != Parts::default());
         // A result may be a file of megabytes, all of whose lines are looked at.
         let hits = found
             .par_iter()

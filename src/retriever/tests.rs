@@ -113,7 +113,7 @@ const FILES: &[(&str, usize, &str)] =
     &[("a", 4, "s10"), ("b", 3, "s20"), ("c", 2, "s30"), ("d", 1, "s40"), ("e", 0, "s90")];
 
 fn request(retriever: RetrieverKind, granularity: Granularity, rerank: usize) -> Request {
-    Request { retriever, granularity, results: 9, rerank, exact: false }
+    Request { retriever, granularity, results: 9, rerank, exact: false, filter: Filter::default() }
 }
 
 fn ask(encoder: Option<&StandIn>, request: &Request) -> Result<Answer, RetrieverError> {

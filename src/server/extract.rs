@@ -75,7 +75,7 @@ pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
             return ApiError::malformed("invalid_json", format!("the body is no JSON: {cause}"));
         }
         let error = ApiError::invalid(data_code(&cause), said(&cause));
-        match unknown_field(&cause) {
+        match named_field(&cause) {
             Some(field) if path == "." => error.of(field),
             Some(field) if !path.ends_with(&field) => error.of(format!("{path}.{field}")),
             _ if path == "." => error,
@@ -102,9 +102,10 @@ fn data_code(cause: &serde_json::Error) -> &'static str {
     codes.into_iter().find(|it| text.starts_with(it.0)).map_or("invalid_field", |it| it.1)
 }
 
-fn unknown_field(cause: &serde_json::Error) -> Option<String> {
+fn named_field(cause: &serde_json::Error) -> Option<String> {
     let text = cause.to_string();
-    let rest = text.strip_prefix("unknown field `").or_else(|| text.strip_prefix("missing field `"))?;
+    let rest =
+        ["unknown field `", "missing field `", "duplicate field `"].iter().find_map(|it| text.strip_prefix(it))?;
     Some(rest.split('`').next()?.to_owned())
 }
 

@@ -2,33 +2,129 @@
 //!
 //! Speaks plain data and knows nothing of HTTP: the routes, the tools for agents and the page all ask it.
 
+mod asking;
 mod error;
+mod indexing;
+pub mod jobs;
+pub mod located;
+pub mod pictures;
+mod repositories;
+mod views;
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
-use crate::encoder::{Encoder, EncoderError, Input, InputEmbedding, ModelInfo};
+use tokio::sync::Semaphore;
+
+use crate::encoder::{self, Encoder, EncoderError, Input, InputEmbedding, ModelInfo};
+use crate::fsio;
+use crate::imaging;
+use crate::index::directory::{DataDirectory, IndexError};
+use crate::index::store::Store;
 use crate::retriever::inference::{Inference, Meters};
+use crate::retriever::ingest::{self, Missing};
+use crate::retriever::ranker::Weights;
+use crate::snapshot::archive::{self, ArchiveError, ArchiveLimits};
+use crate::snapshot::{self, SnapshotError};
+use crate::vector;
 
+pub use asking::{Answered, Ask};
 pub use error::ServiceError;
+use jobs::{Job, JobSource, Jobs};
+pub use repositories::Repository;
+use repositories::{Repositories, checked_name};
+pub use views::{CacheView, RepositoryView, SkippedView, SourceView, Status};
+
+/// What a service works with.
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub data: DataDirectory,
+    /// Folders below which clients may name sources.
+    pub roots: Vec<PathBuf>,
+    /// How files are chosen where a client doesn't say.
+    pub snapshot: snapshot::Options,
+    pub images: imaging::Limits,
+    pub weights: Weights,
+    /// What becomes of windows without a vector when an index is made.
+    pub missing: Missing,
+    /// An index is brought up to date for a question if at most so many files have changed.
+    pub refresh_files: usize,
+    /// The vectors of all repositories may take so many bytes.
+    pub store_bytes: u64,
+    /// Tokens of requests that may wait for the encoder.
+    pub queue_tokens: usize,
+}
 
 /// A running service.
 pub struct Service {
-    inference: Inference,
+    inner: Arc<Inner>,
+    worker: Mutex<Option<JoinHandle<()>>>,
+    canary: tokio::sync::Mutex<Canary>,
 }
 
+/// What the worker's thread has too.
+struct Inner {
+    options: Options,
+    inference: Inference,
+    store: Store,
+    repositories: Repositories,
+    jobs: Jobs,
+    /// Archives that are being received.
+    arriving: Mutex<HashSet<PathBuf>>,
+    /// One for each core: more questions are not ranked at once.
+    ranking: Arc<Semaphore>,
+}
+
+/// A vector that the model gave at the start, and when it gave it last.
+struct Canary {
+    vector: Vec<f32>,
+    seen: Instant,
+}
+
+/// For so long a canary that came back right is believed.
+const CANARY_EVERY: Duration = Duration::from_secs(5);
+/// A vector depends on its batch, by less.
+const CANARY_COSINE: f32 = 0.9999;
+
 impl Service {
-    /// Gives the encoder its thread.
+    /// Gives the encoder its thread, opens the data directory and goes on with the jobs that were not finished.
     ///
     /// # Errors
-    /// When the system gives no thread.
-    pub fn start(encoder: Box<dyn Encoder>, queue_tokens: usize) -> Result<Arc<Self>, ServiceError> {
-        let inference = Inference::start(encoder, queue_tokens, Meters::default()).map_err(ServiceError::internal)?;
-        Ok(Arc::new(Service { inference }))
+    /// When the model does not work, or the directory can't be used.
+    pub async fn start(encoder: Box<dyn Encoder>, options: Options, meters: Meters) -> Result<Arc<Self>, ServiceError> {
+        let inference = Inference::start(encoder, options.queue_tokens, meters).map_err(ServiceError::internal)?;
+        let vector = canary(&inference).await?;
+        if let Some(known) = encoder::canary_vector(inference.info())
+            && vector::dot(&known, &vector) < CANARY_COSINE
+        {
+            return Err(ServiceError::internal(anyhow::anyhow!(
+                "the model gives another vector than it is known to give: copy its files again (`sightline doctor` says more)"
+            )));
+        }
+        let inner = tokio::task::spawn_blocking(move || Inner::open(inference, options)).await;
+        let inner = Arc::new(inner.map_err(ServiceError::internal)??);
+        let own = Arc::clone(&inner);
+        let worker = std::thread::Builder::new().name("jobs".to_owned()).spawn(move || own.work())?;
+        let canary = tokio::sync::Mutex::new(Canary { vector, seen: Instant::now() });
+        Ok(Arc::new(Service { inner, worker: Mutex::new(Some(worker)), canary }))
     }
 
     /// What the encoder is.
     pub fn model(&self) -> &ModelInfo {
-        self.inference.info()
+        self.inner.inference.info()
+    }
+
+    /// What its vectors are known by.
+    pub fn fingerprint(&self) -> &str {
+        &self.inner.inference.model().fingerprint
+    }
+
+    pub fn options(&self) -> &Options {
+        &self.inner.options
     }
 
     /// A vector or an error for each input, in order. Dropped, it is not computed.
@@ -36,7 +132,7 @@ impl Service {
     /// # Errors
     /// [`ServiceError::Overloaded`] at once.
     pub async fn embed(&self, inputs: Vec<Input>) -> Result<Vec<Result<InputEmbedding, EncoderError>>, ServiceError> {
-        Ok(self.inference.embed(inputs).await?)
+        Ok(self.inner.inference.embed(inputs).await?)
     }
 
     /// The text that tokens of the model stand for.
@@ -44,6 +140,308 @@ impl Service {
     /// # Errors
     /// [`EncoderError::UnknownToken`].
     pub fn decode(&self, tokens: &[u32]) -> Result<String, EncoderError> {
-        self.inference.decode(tokens)
+        self.inner.inference.decode(tokens)
+    }
+
+    /// Whether the model still gives the vector that it gave at the start.
+    ///
+    /// # Errors
+    /// When it doesn't.
+    pub async fn ready(&self) -> Result<(), ServiceError> {
+        let mut canary = self.canary.lock().await;
+        if canary.seen.elapsed() < CANARY_EVERY {
+            return Ok(());
+        }
+        let vector = self::canary(&self.inner.inference).await?;
+        if vector::dot(&vector, &canary.vector) < CANARY_COSINE {
+            return Err(ServiceError::NotReady { what: "the model gives another vector than at the start" });
+        }
+        canary.seen = Instant::now();
+        Ok(())
+    }
+
+    /// Adds a repository that lies in a folder of this machine, or indexes it again.
+    ///
+    /// # Errors
+    /// A folder that may not be named, a repository that is being built.
+    pub fn add(&self, name: &str, path: &str, rest: JobRest) -> Result<Arc<Job>, ServiceError> {
+        checked_name(name)?;
+        let path = self.allowed(path)?;
+        self.begin(name, path, rest, false)
+    }
+
+    /// Puts a job for a folder into the queue.
+    fn begin(&self, name: &str, path: PathBuf, rest: JobRest, detached: bool) -> Result<Arc<Job>, ServiceError> {
+        let path = path.to_str().ok_or(ServiceError::PathNotAllowed)?.to_owned();
+        let rules = ingest::rules(&self.chosen(&rest, detached)?);
+        let is_new = self.inner.repositories.get(name).is_err();
+        let repository = self.inner.repositories.get_or_add(name)?;
+        let job = self.inner.jobs.add(name, JobSource { path, revision: rest.revision, rules });
+        match &job {
+            Ok(job) => repository.set_job(&job.view().job),
+            Err(_) if is_new => self.inner.repositories.forget(name),
+            Err(_) => {}
+        }
+        job
+    }
+
+    /// How files are chosen.
+    fn chosen(&self, rest: &JobRest, detached: bool) -> Result<snapshot::Options, ServiceError> {
+        let usual = &self.inner.options.snapshot;
+        let max_file_bytes = rest.max_file_bytes.unwrap_or(usual.max_file_bytes);
+        if max_file_bytes > usual.max_file_bytes {
+            let reason = format!("this service reads files of {} bytes at most", usual.max_file_bytes);
+            return Err(ServiceError::Unusable { field: "max_file_bytes".to_owned(), reason });
+        }
+        let options = snapshot::Options {
+            max_file_bytes,
+            include: rest.include.clone().unwrap_or_else(|| usual.include.clone()),
+            exclude: rest.exclude.clone().unwrap_or_else(|| usual.exclude.clone()),
+            detached,
+        };
+        let unusable = |error: SnapshotError| {
+            let is_in = |it: &Option<Vec<String>>, pattern: &str| it.iter().flatten().any(|it| it == pattern);
+            let field = match &error {
+                SnapshotError::Pattern { pattern, .. } if is_in(&rest.include, pattern) => "include",
+                _ => "exclude",
+            };
+            ServiceError::Unusable { field: field.to_owned(), reason: error.to_string() }
+        };
+        options.check().map_err(unusable)?;
+        Ok(options)
+    }
+
+    /// A place for an archive that is being received.
+    pub fn arrival(&self) -> Arrival {
+        let folder = self.inner.repositories.uploads().join(uuid::Uuid::new_v4().simple().to_string());
+        lock(&self.inner.arriving).insert(folder.clone());
+        Arrival { folder, inner: Arc::clone(&self.inner) }
+    }
+
+    /// Adds a repository from an archive that was received, or indexes it again from it. The archive is unpacked first.
+    ///
+    /// # Errors
+    /// An archive that can't be used, a repository that is being built.
+    pub async fn add_archive(
+        self: &Arc<Self>,
+        name: &str,
+        arrival: Arrival,
+        rest: JobRest,
+    ) -> Result<Arc<Job>, ServiceError> {
+        self.check_free(name)?;
+        let (own, name) = (Arc::clone(self), name.to_owned());
+        let stop = Wanted::default();
+        let stopped = stop.flag();
+        let unpacked = tokio::task::spawn_blocking(move || {
+            let limits =
+                ArchiveLimits { file_bytes: own.inner.options.snapshot.max_file_bytes, ..ArchiveLimits::default() };
+            let extracted =
+                archive::extract(&arrival.file(), &arrival.sources(), &limits, &|| stopped.load(Ordering::Relaxed));
+            let _ = std::fs::remove_file(arrival.file());
+            let extracted = extracted.map_err(of_archive)?;
+            tracing::info!(files = extracted.files, skipped = extracted.skipped.len(), "an archive was unpacked");
+            // Until the job is known, nobody may take the folder for one that is left.
+            let job = own.begin(&name, arrival.sources(), rest, true);
+            if job.is_err() {
+                let _ = std::fs::remove_dir_all(arrival.sources());
+            }
+            job
+        });
+        unpacked.await.map_err(ServiceError::internal)?
+    }
+
+    /// # Errors
+    /// When a name can't be used, or its repository is being built: better said before megabytes are sent.
+    pub fn check_free(&self, name: &str) -> Result<(), ServiceError> {
+        checked_name(name)?;
+        match self.inner.jobs.of_repository(name) {
+            Some(job) => Err(ServiceError::Building { id: name.to_owned(), job: job.view().job }),
+            None => Ok(()),
+        }
+    }
+
+    /// A folder below one of the roots, without links.
+    fn allowed(&self, path: &str) -> Result<PathBuf, ServiceError> {
+        let path = Path::new(path);
+        if !path.is_absolute() {
+            return Err(ServiceError::PathNotAllowed);
+        }
+        let resolved = path.canonicalize().map_err(|_| ServiceError::PathNotAllowed)?;
+        let is_below = |root: &PathBuf| root.canonicalize().is_ok_and(|root| resolved.starts_with(root));
+        match self.inner.options.roots.iter().any(is_below) && resolved.is_dir() {
+            true => Ok(resolved),
+            false => Err(ServiceError::PathNotAllowed),
+        }
+    }
+
+    /// # Errors
+    /// [`ServiceError::UnknownJob`].
+    pub fn job(&self, id: &str) -> Result<Arc<Job>, ServiceError> {
+        self.inner.jobs.get(id)
+    }
+
+    /// Ends a job; what it has embedded is kept.
+    ///
+    /// # Errors
+    /// [`ServiceError::UnknownJob`].
+    pub fn cancel(&self, id: &str) -> Result<Arc<Job>, ServiceError> {
+        let job = self.inner.jobs.get(id)?;
+        self.inner.jobs.cancel(&job);
+        Ok(job)
+    }
+
+    /// Deletes a repository's index. A job that makes it is ended first.
+    ///
+    /// # Errors
+    /// When there is none, or another process writes to it.
+    pub async fn delete(&self, name: &str) -> Result<(), ServiceError> {
+        let repository = self.inner.repositories.get(name)?;
+        repository.set_going();
+        let inner = Arc::clone(&self.inner);
+        let deleted = tokio::task::spawn_blocking(move || inner.delete(&repository)).await;
+        deleted.map_err(ServiceError::internal)?
+    }
+
+    /// Jobs that wait.
+    pub fn waiting_jobs(&self) -> usize {
+        self.inner.jobs.waiting()
+    }
+
+    /// Ends the work in the background; what is not done is left for the next start. Waits for it.
+    pub fn close(&self) {
+        self.inner.jobs.close();
+        let worker = lock(&self.worker).take();
+        if let Some(worker) = worker {
+            let _ = worker.join();
+        }
+    }
+}
+
+/// What of a source a client may choose beside its place.
+#[derive(Debug, Clone, Default)]
+pub struct JobRest {
+    pub revision: Option<String>,
+    pub include: Option<Vec<String>>,
+    pub exclude: Option<Vec<String>>,
+    pub max_file_bytes: Option<u64>,
+}
+
+/// A place for an archive. Dropped, it is one that may be removed unless a job is of it.
+pub struct Arrival {
+    folder: PathBuf,
+    inner: Arc<Inner>,
+}
+
+impl Arrival {
+    /// Where the bytes go.
+    pub fn file(&self) -> PathBuf {
+        self.folder.with_extension("archive")
+    }
+
+    fn sources(&self) -> PathBuf {
+        self.folder.clone()
+    }
+}
+
+impl Drop for Arrival {
+    fn drop(&mut self) {
+        lock(&self.inner.arriving).remove(&self.folder);
+        let _ = std::fs::remove_file(self.file());
+    }
+}
+
+/// Tells threads when nobody waits for them any more.
+#[derive(Default)]
+struct Wanted(Arc<AtomicBool>);
+
+impl Wanted {
+    /// Set when it is dropped.
+    fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.0)
+    }
+}
+
+impl Drop for Wanted {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a client is told of an archive.
+fn of_archive(error: ArchiveError) -> ServiceError {
+    let reason = error.to_string();
+    match error {
+        ArchiveError::NotAnArchive { .. }
+        | ArchiveError::Empty
+        | ArchiveError::CutOff { .. }
+        | ArchiveError::Damaged { .. } => ServiceError::BadArchive { reason },
+        ArchiveError::TooLarge { .. } => ServiceError::LargeArchive { reason },
+        ArchiveError::Stopped => ServiceError::NotReady { what: "nobody waits for the answer" },
+        ArchiveError::Full { .. } => ServiceError::StorageFull,
+        ArchiveError::Unreadable { .. } | ArchiveError::Unwritable { .. } => ServiceError::internal(error),
+    }
+}
+
+impl Inner {
+    fn open(inference: Inference, options: Options) -> Result<Self, ServiceError> {
+        let data = options.data.clone();
+        fsio::create_private_directory(&data.uploads())?;
+        let store = Store::open_or_replace(&data.store())?;
+        for replaced in store.replaced() {
+            tracing::warn!(what = replaced.what, "the store of vectors was damaged, so a new one was begun");
+        }
+        let jobs = Jobs::open(data.jobs())?;
+        let repositories = Repositories::open(data)?;
+        for job in jobs.unfinished() {
+            let view = job.view();
+            repositories.get_or_add(&view.repository)?.set_job(&view.job);
+        }
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let (arriving, ranking) = (Mutex::default(), Arc::new(Semaphore::new(cores)));
+        let inner = Inner { options, inference, store, repositories, jobs, arriving, ranking };
+        inner.remove_uploads();
+        Ok(inner)
+    }
+
+    fn delete(&self, repository: &Repository) -> Result<(), ServiceError> {
+        let name = &repository.name;
+        if let Some(job) = self.jobs.of_repository(name) {
+            self.jobs.cancel(&job);
+        }
+        // A job that runs ends at its next batch.
+        let start = Instant::now();
+        let lock = loop {
+            match repository.directory.lock() {
+                Err(IndexError::Busy { .. }) if start.elapsed() > LONGEST_DELETE => {
+                    self.repositories.forget(name);
+                    return Err(ServiceError::InUse { id: name.clone() });
+                }
+                Err(IndexError::Busy { .. }) => std::thread::sleep(Duration::from_millis(50)),
+                lock => break lock?,
+            }
+        };
+        repository.directory.clone().remove(lock)?;
+        self.repositories.forget(name);
+        self.remove_uploads();
+        Ok(())
+    }
+}
+
+/// A delete waits so long for whoever writes to a repository.
+const LONGEST_DELETE: Duration = Duration::from_secs(60);
+
+async fn canary(inference: &Inference) -> Result<Vec<f32>, ServiceError> {
+    let input = Input { text: Some(encoder::CANARY.to_owned()), ..Input::default() };
+    let vector = inference.embed(vec![input]).await?.into_iter().next();
+    let vector = vector.unwrap_or(Err(EncoderError::Stopped)).map_err(ServiceError::internal)?.vector;
+    let length = vector::dot(&vector, &vector);
+    if (length - 1.0).abs() < 1e-3 {
+        Ok(vector)
+    } else {
+        Err(ServiceError::NotReady { what: "the model gives vectors that are not of length 1" })
     }
 }

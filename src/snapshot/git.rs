@@ -15,6 +15,7 @@ use gix::objs::tree::EntryKind;
 use gix::{ObjectId, Repository};
 
 use super::rules::{IGNORE_BYTES, Rules, Verdict};
+use super::selection::Selection;
 use super::walk::{CONTROL_DIRECTORIES, OWN_IGNORE_FILE, Scope, Tracked, joined, read_ignore_file};
 use super::{Entry, Files, Listed, Listing, Note, SkipReason, SnapshotError, filter};
 use crate::types::{ContentId, Stamp};
@@ -46,8 +47,8 @@ pub(super) struct Revision {
     pub(super) listing: Listing,
 }
 
-/// Where to read what a user means by a directory (absolute, links resolved) and perhaps a revision.
-pub(super) fn locate(root: &Path, revision: Option<&str>) -> Result<Place, SnapshotError> {
+/// Where to read what a user means by a directory (absolute, links resolved) and perhaps a revision, whose files are listed by a selection.
+pub(super) fn locate(root: &Path, revision: Option<&str>, selection: &Selection) -> Result<Place, SnapshotError> {
     let repository = match opened(root, revision) {
         Ok(Some(repository)) => repository,
         Ok(None) => return Ok(Place::WorkTree(Scope::plain())),
@@ -58,12 +59,14 @@ pub(super) fn locate(root: &Path, revision: Option<&str>) -> Result<Place, Snaps
     };
     let local = repository.to_thread_local();
     match (revision, prefix(&local, root)) {
-        (Some(revision), prefix) => revision_at(repository, root, revision, prefix.as_deref().unwrap_or_default()),
+        (Some(revision), prefix) => {
+            revision_at(repository, root, revision, prefix.as_deref().unwrap_or_default(), selection)
+        }
         (None, Some(prefix)) => Ok(Place::WorkTree(scope(&local, prefix))),
         (None, None) if is_empty(&local) => {
             Ok(Place::Revision(Box::new(Revision { repository, commit: None, listing: Listing::default() })))
         }
-        (None, None) => revision_at(repository, root, "HEAD", ""),
+        (None, None) => revision_at(repository, root, "HEAD", "", selection),
     }
 }
 
@@ -194,10 +197,12 @@ fn revision_at(
     root: &Path,
     revision: &str,
     prefix: &str,
+    selection: &Selection,
 ) -> Result<Place, SnapshotError> {
     let local = repository.to_thread_local();
     let (commit, tree) = commit_at(&local, root, revision)?;
-    let mut lister = Lister { repository: &local, prefix_bytes: 0, listed_bytes: 0, listing: Listing::default() };
+    let listing = Listing::of(selection.clone());
+    let mut lister = Lister { repository: &local, prefix_bytes: 0, listed_bytes: 0, listing };
     let directory = lister.descend(tree, prefix).ok_or_else(|| SnapshotError::NoSuchDirectory {
         revision: revision.to_owned(),
         directory: prefix.to_owned(),
@@ -369,11 +374,16 @@ impl Lister<'_> {
             Verdict::Ignored => return,
             verdict => directory.wanted || verdict == Verdict::Wanted,
         };
+        let is_control = kind == EntryKind::Tree && CONTROL_DIRECTORIES.iter().any(|it| *name == *it);
+        let excluded = if kind == EntryKind::Tree && !is_control { self.excluded(&path) } else { None };
+        if let Some(reason) = excluded {
+            return self.skip(&path, reason);
+        }
         match kind {
             _ if path.len() > PATH_BYTES => self.skip(&path, SkipReason::PathTooLong { limit: PATH_BYTES }),
             EntryKind::Commit => self.skip(&path, SkipReason::Submodule),
             EntryKind::Link => self.skip(&path, SkipReason::SymbolicLink),
-            EntryKind::Tree if CONTROL_DIRECTORIES.iter().any(|it| *name == *it) => {}
+            EntryKind::Tree if is_control => {}
             EntryKind::Tree if !wanted && filter::is_vendored(&name.to_str_lossy()) => {
                 self.skip(&path, SkipReason::Vendored)
             }
@@ -381,6 +391,11 @@ impl Lister<'_> {
             EntryKind::Tree => pending.push(Directory { path, tree: id, rules: rules.clone(), wanted }),
             EntryKind::Blob | EntryKind::BlobExecutable => self.listing.file(self.below_root(&path), wanted, Some(id)),
         }
+    }
+
+    /// Why the user wants no file of a directory.
+    fn excluded(&self, path: &str) -> Option<SkipReason> {
+        self.listing.selection.excluded(path.get(self.prefix_bytes..).unwrap_or_default(), true)
     }
 
     /// A name that is not UTF-8 can't be given back to anyone, so only that it exists is told.

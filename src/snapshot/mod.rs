@@ -3,6 +3,7 @@
 //! Bad input is data here: a file that can't be used is in [`Snapshot::skipped`] with its reason, one that could be used
 //! only in part is in [`Snapshot::notes`]; neither ends the run. Knows nothing of retrieval, models or output formats.
 
+pub mod archive;
 pub mod language;
 pub mod parse;
 
@@ -17,6 +18,7 @@ mod notebook;
 mod rewrite;
 mod rules;
 mod scripts;
+mod selection;
 mod text;
 mod walk;
 
@@ -29,6 +31,7 @@ use rayon::prelude::*;
 
 use crate::types::{Candidate, ContentId, Lines, Source, Stamp};
 use language::Language;
+use selection::Selection;
 
 pub use budget::{Deadline, ParseFailure};
 pub use parse::{Extracted, Function, extract};
@@ -79,6 +82,10 @@ pub enum SkipReason {
     MissingObject,
     #[error("unreadable: {message}")]
     Unreadable { message: String },
+    #[error("excluded by the pattern `{pattern}`")]
+    Excluded { pattern: String },
+    #[error("not among what is to be included")]
+    NotIncluded,
 }
 
 /// Something that went less than perfectly for one file, which is still a candidate, or for a file that governs others.
@@ -108,9 +115,25 @@ pub struct Snapshot {
 pub struct Options {
     /// A longer file is skipped, unread. At most [`Options::MOST_FILE_BYTES`] counts.
     pub max_file_bytes: u64,
+    /// Only files that these patterns name count, or that lie in a directory that they name; all do if there are none. Patterns are
+    /// those of an ignore file at the root that is read.
+    pub include: Vec<String>,
+    /// Files and directories that these patterns name don't count, whether git tracks them or not.
+    pub exclude: Vec<String>,
+    /// No git is looked for: the files of the directory are all that there is. For files that somebody sent: they must bring no
+    /// repository of their own, which could lead elsewhere, nor belong to one that they happen to lie in.
+    pub detached: bool,
 }
 
 impl Options {
+    /// Whether the patterns can be used.
+    ///
+    /// # Errors
+    /// The first that can match nothing, or when there are too many.
+    pub fn check(&self) -> Result<(), SnapshotError> {
+        Selection::new(self).map(drop)
+    }
+
     /// Offsets in a source are 32 bits wide, and decoding may make it three times as long.
     pub const MOST_FILE_BYTES: u64 = 1 << 30;
 }
@@ -118,7 +141,7 @@ impl Options {
 impl Default for Options {
     fn default() -> Self {
         // The largest sources known to be written by hand have about 3 MB.
-        Options { max_file_bytes: 4 << 20 }
+        Options { max_file_bytes: 4 << 20, include: Vec::new(), exclude: Vec::new(), detached: false }
     }
 }
 
@@ -141,6 +164,10 @@ pub enum SnapshotError {
     NoSuchRevision { path: PathBuf, revision: String, message: String },
     #[error("revision `{revision}` has no directory `{directory}`: name one that it has, or the top of the repository")]
     NoSuchDirectory { revision: String, directory: String },
+    #[error("the pattern `{}` {fault}: write it as in a .gitignore at the top of what is read", pattern.escape_debug())]
+    Pattern { pattern: String, fault: &'static str },
+    #[error("more than {limit} patterns include or exclude files: use fewer")]
+    Patterns { limit: usize },
 }
 
 /// Reads a repository: all files of its [`inventory`].
@@ -184,10 +211,18 @@ pub fn read(
 pub fn inventory(root: &Path, revision: Option<&str>, options: &Options) -> Result<Inventory, SnapshotError> {
     let root = checked(root)?;
     let max_bytes = options.max_file_bytes.min(Options::MOST_FILE_BYTES);
-    match git::locate(&root, revision)? {
+    let selection = Selection::new(options)?;
+    let place = match (options.detached, revision) {
+        (false, _) => git::locate(&root, revision, &selection)?,
+        (true, None) => git::Place::WorkTree(walk::Scope::plain()),
+        (true, Some(revision)) => {
+            return Err(SnapshotError::NotARepository { path: root, revision: revision.to_owned() });
+        }
+    };
+    match place {
         git::Place::WorkTree(scope) => {
             let hash = scope.hash;
-            let listing = walk::list(&root, scope);
+            let listing = walk::list(&root, scope, selection);
             let files = walk::WorkTree { root, max_bytes, hash };
             Ok(Inventory::of(listing, Origin::WorkTree(files), &Limits::ORDINARY))
         }
@@ -211,8 +246,13 @@ pub fn check(root: &Path) -> Result<(), SnapshotError> {
 ///
 /// # Errors
 /// As for [`inventory`].
-pub fn commit_of(root: &Path, revision: Option<&str>) -> Result<Option<String>, SnapshotError> {
-    git::commit_of(&checked(root)?, revision)
+pub fn commit_of(root: &Path, revision: Option<&str>, options: &Options) -> Result<Option<String>, SnapshotError> {
+    let root = checked(root)?;
+    match (options.detached, revision) {
+        (false, _) => git::commit_of(&root, revision),
+        (true, None) => Ok(None),
+        (true, Some(revision)) => Err(SnapshotError::NotARepository { path: root, revision: revision.to_owned() }),
+    }
 }
 
 /// The root with its links resolved, known to be a directory that can be listed.
@@ -297,7 +337,8 @@ impl SourceRead {
 
 impl Inventory {
     fn of(listing: Listing, origin: Origin, limits: &Limits) -> Self {
-        let Listing { files, skipped, notes } = listing;
+        let Listing { files, mut skipped, notes, left_out, .. } = listing;
+        skipped.extend(selection::not_included(&left_out, files.iter().map(|it| it.path.as_str())));
         let mut inventory = Inventory { commit: None, files: Vec::new(), skipped, notes, origin };
         let measured = match &inventory.origin {
             Origin::WorkTree(files_on_disk) => measured(files, files_on_disk),
@@ -335,6 +376,9 @@ struct Listing {
     files: Vec<Listed>,
     skipped: Vec<Skipped>,
     notes: Vec<Note>,
+    selection: Selection,
+    /// Sources that are not among what is to be included.
+    left_out: Vec<String>,
 }
 
 struct Listed {
@@ -346,13 +390,23 @@ struct Listed {
 }
 
 impl Listing {
+    fn of(selection: Selection) -> Self {
+        Listing { selection, ..Listing::default() }
+    }
+
     fn skip(&mut self, path: String, reason: SkipReason) {
         self.skipped.push(Skipped { path, reason });
     }
 
-    /// Takes a file in if its name is that of a source.
+    /// Takes a file in if its name is that of a source and the user wants it.
     fn file(&mut self, path: String, wanted: bool, object: Option<gix::ObjectId>) {
         let Some(language) = language::of_path(&path) else { return };
+        if let Some(reason) = self.selection.excluded(&path, false) {
+            return self.skip(path, reason);
+        }
+        if !self.selection.includes(&path) {
+            return self.left_out.push(path);
+        }
         match filter::by_name(&path).filter(|_| !wanted) {
             Some(reason) => self.skip(path, reason),
             None => self.files.push(Listed { path, wanted, language, object }),

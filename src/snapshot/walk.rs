@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use gix::glob::pattern::Case;
 
 use super::rules::{IGNORE_BYTES, Rules, Verdict};
+use super::selection::Selection;
 use super::{Entry, Files, Listed, Listing, Note, SkipReason, filter, git, language};
 use crate::types::{ContentId, Stamp};
 
@@ -84,13 +85,13 @@ struct Directory {
 }
 
 /// Lists the source files below a directory. Iterative, so depth costs no stack; links are not followed, so it ends.
-pub(super) fn list(root: &Path, scope: Scope) -> Listing {
+pub(super) fn list(root: &Path, scope: Scope, selection: Selection) -> Listing {
     let mut walk = Walk {
         root,
         prefix: scope.prefix,
         tracked: scope.tracked,
         submodules: scope.submodules,
-        listing: Listing::default(),
+        listing: Listing::of(selection),
     };
     walk.listing.notes = scope.notes;
     let mut pending = vec![walk.root_directory(scope.rules)];
@@ -284,6 +285,13 @@ impl Walk<'_> {
     /// The directory as it is to be read, if it is.
     fn enter(&mut self, mut directory: Directory, name: &str) -> Option<Directory> {
         let is_submodule = self.submodules.contains(&directory.path);
+        let is_ignored = directory.tracked_only && !self.tracked.is_above(&directory.path);
+        if let Some(reason) = self.listing.selection.excluded(&directory.path, true) {
+            if !is_submodule && !is_ignored {
+                self.listing.skip(directory.path, reason);
+            }
+            return None;
+        }
         if directory.wanted {
             self.submodules.remove(&directory.path);
             return Some(directory);
@@ -291,7 +299,7 @@ impl Walk<'_> {
         if is_submodule {
             return None;
         }
-        if directory.tracked_only && !self.tracked.is_above(&directory.path) {
+        if is_ignored {
             return None;
         }
         // A revision knows no ignored directories, and what is read of both is the same.

@@ -28,7 +28,8 @@ function settingsText(folder, keys) {
     "[index]",
     `data_dir = ${JSON.stringify(path.join(folder, "data"))}`,
     "[server]",
-    'listen = "127.0.0.1:0"',
+    'host = "127.0.0.1"',
+    "port = 0",
     `roots = ${list([path.join(root, "tests/fixtures"), path.join(root, "src")])}`,
     `keys = ${list(keys)}`,
   ].join("\n");

@@ -521,3 +521,31 @@ fn a_reader_that_stops_reading_is_no_failure() {
     let output = child.wait_with_output().expect("the program ends");
     assert!(output.status.success(), "{}", text(&output.stderr));
 }
+
+#[test]
+fn patterns_choose_files_by_flags_or_settings() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for path in ["src/a.py", "src/gen/b.py", "tests/c.py"] {
+        let path = folder.path().join(path);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        std::fs::write(path, "x = 1\n").expect("a file");
+    }
+    let root = folder.path().to_str().expect("UTF-8");
+    let listed = |output: Output| -> Vec<String> {
+        let lines = text(&output.stdout).lines().map(|it| serde_json::from_str::<Value>(it).expect("a JSON line"));
+        lines.filter(|it| it["kind"] == "file").map(|it| it["path"].as_str().expect("a path").to_owned()).collect()
+    };
+    let base = ["candidates", root, "--json"];
+    assert_eq!(listed(run(&[&base[..], &["--include", "src/", "--exclude", "gen/"]].concat())), ["src/a.py"]);
+    let with = |variable: &str, value: &str, flags: &[&str]| {
+        sightline(&[&base[..], flags].concat()).env(variable, value).output().expect("the program runs")
+    };
+    assert_eq!(
+        listed(with("SIGHTLINE_SNAPSHOT_INCLUDE", r#"["tests/", "gen/"]"#, &[])),
+        ["src/gen/b.py", "tests/c.py"]
+    );
+    assert_eq!(listed(with("SIGHTLINE_SNAPSHOT_EXCLUDE", r#"["tests/"]"#, &["--exclude", "src/"])), ["tests/c.py"]);
+    let refused = ["the pattern `../x` has `.` or `..`", ".gitignore"];
+    check_failure(&run(&[&base[..], &["--exclude", "../x"]].concat()), 2, &refused);
+    check_failure(&with("SIGHTLINE_SNAPSHOT_INCLUDE", r#"["../x"]"#, &[]), 2, &refused);
+}

@@ -410,3 +410,24 @@ fn check_index_before(place: &Place, repository: &Repository, is_there: bool) {
         assert_eq!((&answer["index"]["indexed"], answer["files"].as_array().unwrap().len()), (&true.into(), 10));
     }
 }
+
+#[test]
+fn an_index_is_for_the_patterns_that_it_was_made_with() {
+    let (place, repository) = (Place::new(), repository());
+    place.check(&[root(&repository), "--exclude", "writer.py"], 1 + 2);
+    let status = place.json(&["status", root(&repository)]);
+    let build = &status["repositories"][0]["builds"][0];
+    assert_eq!((&build["exclude"][0], &build["stale"]), (&Value::from("writer.py"), &Value::from(false)));
+    let skipped = &build["skipped"][0];
+    assert_eq!(skipped["path"], "src/writer.py");
+    let (answer, said) = place.ask(&repository.root, &["--exclude", "writer.py"]);
+    assert_eq!(answer["index"]["indexed"], 1 + 2);
+    assert_eq!(said, "");
+    // Others get no answer from it.
+    let (answer, said) = place.ask(&repository.root, &["--retriever", "bm25"]);
+    assert_eq!(answer["index"]["indexed"], 2 + 3);
+    assert!(said.contains("under other settings"), "{said}");
+    // What both choose is neither read nor embedded again.
+    let run = place.check(&[root(&repository)], 1 + 1);
+    assert_eq!(run["builds"][0]["status"], "ready");
+}

@@ -10,5 +10,6 @@ mod hub;
 mod index;
 mod models;
 mod repository;
+mod selection;
 mod snapshot;
 mod snapshot_properties;

@@ -11,7 +11,8 @@ use crate::index::build::{Counts, Target};
 use crate::index::directory::RepositoryDirectory;
 use crate::index::store::{ModelKey, StoreStats};
 use crate::index::view::View;
-use crate::retriever::ingest::{Changes, Report};
+use crate::retriever::ingest::Report;
+use crate::service::located::Changed;
 
 /// The answer of `index --json`.
 #[derive(Serialize)]
@@ -53,20 +54,6 @@ struct BuildReport<'a> {
     notes: usize,
     seconds: f32,
     embedding_seconds: f32,
-}
-
-/// What has changed in a repository since an index was made.
-#[derive(Serialize)]
-pub struct Changed<'a> {
-    added: &'a [String],
-    changed: &'a [String],
-    removed: &'a [String],
-}
-
-impl<'a> Changed<'a> {
-    pub fn of(changes: &'a Changes) -> Self {
-        Changed { added: &changes.added, changed: &changes.changed, removed: &changes.removed }
-    }
 }
 
 fn target_name(target: &Target) -> &str {
@@ -158,6 +145,11 @@ struct Manifest<'a> {
     /// How the model was run; null in an index of an earlier version.
     dtype: Option<&'a str>,
     policy: Option<&'a str>,
+    /// The patterns that chose its files.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    include: &'a [String],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    exclude: &'a [String],
     files: usize,
     functions: usize,
     windows: usize,
@@ -195,6 +187,8 @@ impl<'a> Build<'a> {
             model_fingerprint: it.model.as_ref().map(|it| it.fingerprint.as_str()),
             dtype: it.run.as_ref().map(|it| it.dtype.as_str()),
             policy: it.run.as_ref().map(|it| it.policy.as_str()),
+            include: &it.rules.include,
+            exclude: &it.rules.exclude,
             files: it.counts.files,
             functions: it.counts.functions,
             windows: it.counts.windows,

@@ -178,7 +178,8 @@ fn info(folder: &Path, row: &Checkpoint, options: &Options, config: &Config) -> 
     }
     let (policy, compute) = (options.policy, options.compute);
     let (window_tokens, max_tokens, images) = (window, options.max_tokens, QUERY_IMAGES);
-    Ok(ModelInfo { id, dimensions, window_tokens, max_tokens, is_matryoshka: true, policy, compute, images })
+    let (is_matryoshka, pooling) = (true, "last_token");
+    Ok(ModelInfo { id, dimensions, window_tokens, max_tokens, is_matryoshka, pooling, policy, compute, images })
 }
 
 /// What a model of unknown origin is called: as its folder is, or by the whole path of one without a name. Never as a published model.

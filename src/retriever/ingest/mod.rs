@@ -26,7 +26,7 @@ pub use embed::halves;
 use embed::{ASKED, Embedder};
 use survey::{Base, Surveyed};
 
-pub use survey::{Changes, rules, target};
+pub use survey::{Changes, options, rules, target};
 
 use crate::index::vectors::{GRAPH_FORMAT, VectorError, build_graph, is_worth_a_graph};
 use crate::index::view::{self, View};
@@ -156,9 +156,40 @@ pub fn ingest(job: &Job, directory: &RepositoryDirectory, lock: &Lock) -> Result
     if failure.is_some() {
         directory.remove_unneeded(lock);
     }
+    let made = SourceRecord {
+        path: job.root.display().to_string(),
+        revision: job.revision.map(str::to_owned),
+        rules: Some(rules(job.options)),
+        failure: None,
+    };
+    // An index that could not be replaced is of what it was of.
+    let before = directory.source().ok().flatten().filter(|_| result.is_err());
+    let record = SourceRecord { failure, ..before.unwrap_or(made) };
     // Where this can't be written, nothing can, and that is what is reported.
-    let _ = directory.set_source(lock, &SourceRecord { path: job.root.display().to_string(), failure });
+    let _ = directory.set_source(lock, &record);
     result
+}
+
+/// Whether so many new vectors for an index of a model are worth writing those of the index anew: where that costs little, or there are
+/// many against what it has, so that all such writing together costs a few times as much as the last.
+pub fn is_worth_filling(manifest: &Manifest, model: &ModelKey, new: usize) -> bool {
+    let Counts { vectors, .. } = manifest.counts;
+    // A byte of code and two of a 16-bit float.
+    let bytes = (vectors + new) * model.dimensions * 3;
+    let is_small = bytes <= CHEAP_BYTES || 8 * new >= vectors;
+    new > 0 && is_small && !manifest.counts.is_complete() && manifest.model.as_ref() == Some(model)
+}
+
+/// So many bytes of vectors are written in a fraction of the time that a question takes.
+const CHEAP_BYTES: usize = 64 << 20;
+
+/// What has changed in a repository since an opened index of the files on disk was made.
+///
+/// # Errors
+/// When the repository can't be listed.
+pub fn changes_since(view: &View, root: &Path, options: &snapshot::Options) -> Result<Changes, IngestError> {
+    let inventory = snapshot::inventory(root, None, options)?;
+    Ok(survey::changes(&inventory, &view.build, &view.segments))
 }
 
 fn run(job: &Job, directory: &RepositoryDirectory, lock: &Lock) -> Result<Report, IngestError> {
@@ -216,7 +247,7 @@ pub fn open(
     revision: Option<&str>,
     options: &snapshot::Options,
 ) -> Result<Found, IngestError> {
-    let target = target(root, revision)?;
+    let target = target(root, revision, options)?;
     // A writer may remove what a build consists of once a newer one is there, which is then read instead.
     let (mut tries, mut inventory) = (0, None);
     loop {

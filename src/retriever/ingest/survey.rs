@@ -17,10 +17,17 @@ use crate::types::{Candidate, ContentId, Source, Stamp};
 
 /// What decides what a file's content gives, in this program and under these options.
 pub fn rules(options: &snapshot::Options) -> Rules {
-    Rules { code: env!("SIGHTLINE_RULES").to_owned(), max_file_bytes: options.max_file_bytes }
+    let snapshot::Options { max_file_bytes, include, exclude, detached } = options.clone();
+    Rules { code: env!("SIGHTLINE_RULES").to_owned(), max_file_bytes, include, exclude, detached }
 }
 
-/// The parts of a repository's builds that were made under the rules in force.
+/// The options that rules were made of.
+pub fn options(rules: &Rules) -> snapshot::Options {
+    let Rules { max_file_bytes, include, exclude, detached, .. } = rules.clone();
+    snapshot::Options { max_file_bytes, include, exclude, detached }
+}
+
+/// The parts of a repository's builds whose files give what they would give now.
 pub(super) struct Base {
     pub parts: Vec<Part>,
     pub segments: Vec<Arc<Segment>>,
@@ -42,7 +49,7 @@ impl Base {
             Base { parts: Vec::new(), segments: Vec::new(), opened: Parts::default(), by_content: HashMap::new() };
         // Those of the model first, and of the target before others.
         let rank = |it: &&Build| (it.manifest.model.as_ref() != Some(model), it.manifest.target != *target);
-        let mut usable: Vec<&Build> = builds.iter().filter(|it| it.manifest.rules == *rules).collect();
+        let mut usable: Vec<&Build> = builds.iter().filter(|it| it.manifest.rules.read_alike(rules)).collect();
         usable.sort_by_key(rank);
         for build in usable {
             let is_own = build.manifest.target == *target;
@@ -314,6 +321,6 @@ fn source(path: &Arc<str>, read: snapshot::SourceRead) -> FileContent {
 ///
 /// # Errors
 /// Those of [`snapshot::commit_of`].
-pub fn target(root: &Path, revision: Option<&str>) -> Result<Target, IngestError> {
-    Ok(snapshot::commit_of(root, revision)?.map_or(Target::WorkTree, Target::Commit))
+pub fn target(root: &Path, revision: Option<&str>, options: &snapshot::Options) -> Result<Target, IngestError> {
+    Ok(snapshot::commit_of(root, revision, options)?.map_or(Target::WorkTree, Target::Commit))
 }

@@ -88,7 +88,7 @@ function show() {
 
 function describe(it) {
   const parts = [el("p", { className: `status ${it.status}` }, el("strong", {}, statusWords(it)))];
-  if (it.stale) parts.push(el("p", { className: "warn" }, "Out of date: its files have changed since it was indexed."));
+  if (it.stale) parts.push(el("p", { className: "warn" }, `Out of date: ${it.stale_reason ?? "its files have changed since it was indexed"}.`));
   if (it.failure && it.status !== "failed") {
     parts.push(el("p", { className: "warn" }, `The last indexing failed: ${sentence(it.failure)} The index before it still answers.`));
   }
@@ -133,32 +133,45 @@ async function toggleSkipped() {
   }
 }
 
-// Jobs.
+// Jobs. A repository names its last one, which may have ended; only what comes tells.
+
+const over = new Set();
 
 function follow(job) {
-  if (followed?.job === job) return;
+  const wanted = job && !over.has(job) ? job : null;
+  if ((followed?.job ?? null) === wanted) return;
   followed?.abort.abort();
-  followed = job && { job, abort: new AbortController(), said: "" };
-  $("job").hidden = !job;
-  if (!job) return;
-  showProgress(current()?.progress);
-  $("job-cancel").textContent = "Cancel";
-  watch(followed);
+  followed = wanted && { job: wanted, abort: new AbortController(), said: "", ran: false };
+  $("job").hidden = true;
+  if (followed) watch(followed);
 }
 
 async function watch(it) {
   try {
-    const last = await followJob(it.job, (state) => { if (followed === it) showProgress(state.progress, state.status); }, it.abort.signal);
+    const last = await followJob(it.job, (state) => takeState(it, state), it.abort.signal);
+    over.add(it.job);
     if (followed !== it) return;
     followed = null;
+    $("job").hidden = true;
+    if (!it.ran) return;
     await refresh();
     ended(last);
   } catch (error) {
     if (followed !== it || error.name === "AbortError") return;
     followed = null;
+    over.add(it.job);
     $("job").hidden = true;
     if (error.status !== 404) fail(`The progress can't be followed: ${error.message}`);
   }
+}
+
+function takeState(it, { status, progress }) {
+  const runs = status === "queued" || status === "running";
+  if (followed !== it || !runs) return;
+  if (!it.ran) $("job-cancel").textContent = "Cancel";
+  it.ran = true;
+  $("job").hidden = false;
+  showProgress(progress, status);
 }
 
 function ended({ repository, status, error }) {
@@ -300,6 +313,7 @@ async function upload(name) {
 
 async function begun({ repository }) {
   await refresh(repository);
+  if (followed) followed.ran = true; // even where it ends before its first event
   say(`Indexing of ${repository} has begun`);
   select.focus();
 }

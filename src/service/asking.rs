@@ -1,0 +1,319 @@
+//! A question to a repository, from what is asked to an answer.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use super::located::{self, Image, Index, Located, Query, Timings};
+use super::repositories::{Repository, Served, Staleness};
+use super::{Inner, Service, ServiceError, Wanted};
+use crate::encoder::{EncoderError, QueryEmbedding};
+use crate::imaging;
+use crate::retriever::inference::{Class, Queued};
+use crate::retriever::ingest;
+use crate::retriever::{Answer, Corpus, Encoded, Localizer, Question, Request, RetrieverError, RetrieverKind};
+use crate::types::{IssueReport, Level};
+
+/// A question waits no longer for an index to be brought up to date; it goes on, and the next one has it.
+const REFRESH_WAIT: Duration = Duration::from_secs(2);
+
+/// What is asked.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    pub report: IssueReport,
+    pub request: Request,
+    /// Whether the encoder sees the pictures.
+    pub sees: bool,
+    /// Whether the terms behind each score are told.
+    pub explain: bool,
+}
+
+/// A question that was answered.
+pub struct Answered {
+    pub answer: Answer,
+    served: Arc<Served>,
+    staleness: Arc<Staleness>,
+    query: Option<QueryEmbedding>,
+    images: Vec<Image>,
+    model: String,
+    policy: &'static str,
+    retriever: RetrieverKind,
+    explain: bool,
+    times: Times,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Times {
+    snapshot: Duration,
+    refresh: Duration,
+    query: Duration,
+    total: Duration,
+}
+
+impl Service {
+    /// Answers a question from a repository's index. Dropped, what has not begun is not done.
+    ///
+    /// # Errors
+    /// A repository that is not there or not built, a question that is empty, pictures that are none, too much at once.
+    pub async fn locate(&self, name: &str, mut ask: Ask) -> Result<Answered, ServiceError> {
+        let start = Instant::now();
+        let repository = self.inner.repositories.get(name)?;
+        self.check(&ask)?;
+        let current = self.current(&repository).await?;
+        let mut times = Times { snapshot: current.took, refresh: current.refreshed, ..Times::default() };
+        let pictures = std::mem::take(&mut ask.report.images);
+        let (report, images) = if pictures.is_empty() {
+            (ask.report, Vec::new())
+        } else {
+            let report = IssueReport { images: pictures, ..ask.report };
+            let limits = self.inner.options.images.clone();
+            blocking(move || decoded(report, &limits)).await??
+        };
+        let mut report = Arc::new(report);
+        if !ask.sees && !images.is_empty() {
+            report = Arc::new(IssueReport { images: Vec::new(), ..IssueReport::clone(&report) });
+        }
+        let reading = Instant::now();
+        let query = match needs_encoder(&ask.request) {
+            true => Some(self.inner.inference.query(Arc::clone(&report)).await?),
+            false => None,
+        };
+        times.query = reading.elapsed();
+        let images = uses(images, query.as_ref(), ask.sees);
+        // Beyond one for each core they would only be in each other's way.
+        let permit = Arc::clone(&self.inner.ranking).acquire_owned().await.map_err(ServiceError::internal)?;
+        let wanted = Wanted::default();
+        let (inner, stop, served, request) =
+            (Arc::clone(&self.inner), wanted.flag(), Arc::clone(&current.served), ask.request.clone());
+        let ranked = blocking(move || {
+            let _permit = permit;
+            let answer = inner.rank(&served, &report, query.as_ref(), &request, stop)?;
+            Ok::<_, ServiceError>((answer, query))
+        });
+        let (answer, query) = ranked.await??;
+        let new = answer.embedded.windows + answer.embedded.cached;
+        if ingest::is_worth_filling(current.served.manifest(), self.inner.inference.model(), new) {
+            self.inner.jobs.fill(&repository);
+        }
+        times.total = start.elapsed();
+        let info = self.model();
+        Ok(Answered {
+            answer,
+            served: current.served,
+            staleness: current.staleness,
+            query,
+            images,
+            model: info.id.clone(),
+            policy: info.policy.name(),
+            retriever: ask.request.retriever,
+            explain: ask.explain,
+            times,
+        })
+    }
+
+    fn check(&self, ask: &Ask) -> Result<(), ServiceError> {
+        let is_blank = ask.report.title.trim().is_empty() && ask.report.body.trim().is_empty();
+        if is_blank && ask.report.images.is_empty() {
+            return Err(ServiceError::EmptyQuestion);
+        }
+        let sees = ask.sees && self.model().images > 0 && needs_encoder(&ask.request);
+        if is_blank && !sees {
+            let reason = match self.model().images {
+                0 => format!("{} reads text only, and the issue has nothing but pictures", self.model().id),
+                _ => "this retriever reads text only, and the issue has nothing but pictures".to_owned(),
+            };
+            return Err(ServiceError::Unusable { field: "images".to_owned(), reason });
+        }
+        Ok(())
+    }
+
+    /// The index that is asked, brought up to date if little has changed.
+    async fn current(&self, repository: &Arc<Repository>) -> Result<Current, ServiceError> {
+        let start = Instant::now();
+        let (served, staleness) = self.look(repository).await?;
+        let took = start.elapsed();
+        let changed = staleness.changes.count();
+        if changed == 0 || staleness.reason.is_some() || changed > self.inner.options.refresh_files {
+            return Ok(Current { served, staleness, took, refreshed: Duration::ZERO });
+        }
+        let (inner, own, old) = (Arc::clone(&self.inner), Arc::clone(repository), Arc::clone(&served));
+        let refresh = tokio::task::spawn_blocking(move || inner.refresh(&own, &old));
+        let (served, staleness) = match tokio::time::timeout(REFRESH_WAIT, refresh).await {
+            Ok(Ok(true)) => self.look(repository).await?,
+            _ => (served, staleness),
+        };
+        Ok(Current { served, staleness, took, refreshed: start.elapsed() - took })
+    }
+
+    async fn look(&self, repository: &Arc<Repository>) -> Result<(Arc<Served>, Arc<Staleness>), ServiceError> {
+        if let Some(found) = repository.at_hand() {
+            return Ok(found);
+        }
+        let (inner, own) = (Arc::clone(&self.inner), Arc::clone(repository));
+        let found = blocking(move || own.look(inner.inference.model(), &inner.repositories.uploads())).await??;
+        found.ok_or_else(|| self.not_built(repository))
+    }
+
+    /// Why a repository can't be asked.
+    fn not_built(&self, repository: &Repository) -> ServiceError {
+        let id = repository.name.clone();
+        if let Some(job) = self.inner.jobs.of_repository(&id) {
+            return ServiceError::NotBuilt { id, job: job.view().job };
+        }
+        let last = repository.job().and_then(|it| self.inner.jobs.get(&it).ok()).and_then(|it| it.view().error);
+        let reason = last.map_or_else(|| "the last build was not finished".to_owned(), |it| it.message);
+        ServiceError::Failed { id, reason }
+    }
+}
+
+/// What is asked of it.
+struct Current {
+    served: Arc<Served>,
+    staleness: Arc<Staleness>,
+    took: Duration,
+    refreshed: Duration,
+}
+
+impl Inner {
+    fn rank(
+        &self,
+        served: &Served,
+        report: &IssueReport,
+        query: Option<&QueryEmbedding>,
+        request: &Request,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Answer, ServiceError> {
+        if stop.load(Ordering::Relaxed) {
+            return Err(ServiceError::NotReady { what: "nobody waits for the answer" });
+        }
+        let _span = tracing::info_span!("search").entered();
+        let encoder = Queued::new(self.inference.clone(), Class::Request, stop);
+        let view = &served.view;
+        let corpus = Corpus { candidates: &view.candidates, lexical: &view.lexical, vectors: view.vectors.as_ref() };
+        let encoded = query.map(|query| {
+            let (encoder, model) = (&encoder, self.inference.model());
+            move || Ok::<_, RetrieverError>(Encoded { encoder, model, query })
+        });
+        let encoded = encoded.as_ref().map(|it| it as &dyn Fn() -> _);
+        let localizer = Localizer::new(corpus, &self.store, &self.options.weights);
+        Ok(localizer.locate(Question { report, encoded }, request, &|_, _| ())?)
+    }
+}
+
+fn needs_encoder(request: &Request) -> bool {
+    match request.retriever {
+        RetrieverKind::Bm25 => false,
+        RetrieverKind::Dense => true,
+        RetrieverKind::Hybrid => request.rerank > 0,
+    }
+}
+
+/// Runs what takes time where it keeps no other from its work.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ServiceError> {
+    let span = tracing::Span::current();
+    tokio::task::spawn_blocking(move || span.in_scope(work)).await.map_err(ServiceError::internal)
+}
+
+/// The sizes of an issue's pictures. One that is none is an error: it would be missed in silence otherwise.
+fn decoded(report: IssueReport, limits: &imaging::Limits) -> Result<(IssueReport, Vec<Image>), ServiceError> {
+    let _span = tracing::info_span!("decode").entered();
+    let size = |(at, picture): (usize, &crate::types::IssueImage)| match imaging::decode(&picture.bytes, limits) {
+        Ok(it) => Ok(Image::used(&picture.name, (it.width(), it.height()))),
+        Err(error) => {
+            let (name, code, cause) = (picture.name.clone(), error.code(), error.to_string());
+            Err(ServiceError::Input {
+                param: format!("images[{at}]"),
+                error: EncoderError::Image { name, cause, code },
+            })
+        }
+    };
+    let images = report.images.iter().enumerate().map(size).collect::<Result<_, _>>()?;
+    Ok((report, images))
+}
+
+/// What became of each picture.
+fn uses(images: Vec<Image>, query: Option<&QueryEmbedding>, sees: bool) -> Vec<Image> {
+    let used = |(at, image): (usize, Image)| {
+        let told = query.and_then(|it| it.images.get(at));
+        let reason = match told {
+            _ if !sees => Some("the mode `text` leaves pictures out".to_owned()),
+            None => Some("no encoder was asked, and BM25 reads text only".to_owned()),
+            Some(told) => told.unused.clone(),
+        };
+        Image { used: reason.is_none(), reason, ..image }
+    };
+    images.into_iter().enumerate().map(used).collect()
+}
+
+impl Answered {
+    /// The answer as it is served.
+    pub fn located(&self) -> Located<'_> {
+        Located {
+            files: located::file_hits(&self.answer, self.explain),
+            functions: located::function_hits(&self.answer, self.explain),
+            query: self.query(),
+            index: self.index(),
+            timings_ms: self.timings(),
+        }
+    }
+
+    fn query(&self) -> Query<'_> {
+        let asked = self.query.as_ref();
+        Query {
+            retriever: self.retriever.name(),
+            mode: if self.images.iter().any(|it| it.used) { "image" } else { "text" },
+            model: asked.map(|_| self.model.as_str()),
+            policy: asked.map(|_| self.policy),
+            images: &self.images,
+            tokens: asked.map(|it| it.tokens),
+            tokens_used: asked.map(|it| it.tokens_used),
+            image_tokens: asked.map(|it| it.image_tokens),
+            truncated: asked.is_some_and(|it| it.tokens_used < it.tokens),
+        }
+    }
+
+    fn index(&self) -> Index<'_> {
+        let (view, staleness, embedded) = (&self.served.view, &self.staleness, &self.answer.embedded);
+        let counts = self.served.manifest().counts;
+        Index {
+            commit: view.commit(),
+            indexed: true,
+            stale: staleness.is_stale(),
+            stale_reason: staleness.reason.as_deref(),
+            changes: (!staleness.changes.is_empty()).then(|| located::Changed::of(&staleness.changes)),
+            files: view.lexical.documents(Level::File).len(),
+            functions: view.lexical.documents(Level::Function).len(),
+            skipped: view.build.skipped.len(),
+            notes: view.build.notes.len(),
+            windows: Some(counts.windows),
+            vectors: Some(counts.vectors),
+            compared_candidates: embedded.candidates,
+            embedded_windows: embedded.windows,
+            cached_windows: embedded.cached,
+            failed_windows: embedded.failed,
+        }
+    }
+
+    fn timings(&self) -> Timings {
+        let milliseconds = |time: Duration| time.as_millis() as u64;
+        Timings {
+            snapshot: milliseconds(self.times.snapshot),
+            refresh: milliseconds(self.times.refresh),
+            index: 0,
+            load: 0,
+            query: milliseconds(self.times.query),
+            lexical: milliseconds(self.answer.lexical_time),
+            encoder: milliseconds(self.answer.encoder_time),
+            total: milliseconds(self.times.total),
+        }
+    }
+
+    /// The build that answered.
+    pub fn commit(&self) -> Option<&str> {
+        self.served.view.commit()
+    }
+
+    pub fn is_stale(&self) -> bool {
+        self.staleness.is_stale()
+    }
+}
