@@ -159,6 +159,12 @@ onPage("progress is followed by asking where events don't come through", async (
   await stateIs(page, "Ready.");
 }, { expected: /ERR_FAILED|events/ });
 
+onPage("progress is followed by asking where events are held up", async (page) => {
+  await page.route("**/v1/jobs/*/events", () => {}); // a proxy that collects an answer before it passes it on
+  await addByPath(page, "held-up");
+  await stateIs(page, "Ready.");
+});
+
 onPage("a job is shown with its count and can be cancelled", async (page) => {
   const job = { job: "j1", repository: "slow", status: "running", progress: { phase: "embedding", done: 1200, total: 4000 }, error: null };
   const repository = { repository: "slow", status: "building", stale: false, source: { kind: "upload" }, files: 0, functions: 0, skipped_count: 0, progress: job.progress, job: "j1", failure: null };
@@ -247,6 +253,10 @@ onPage("options reach the server", async (page) => {
 
 onPage("an answer is copied as a place, as JSON and as a command that gives the same", async (page) => {
   await withRepository(page);
+  await page.click("#options summary");
+  await page.fill("#k", "3");
+  await page.fill("#paths", "src/**, tests/**");
+  await page.fill("#languages", "Python");
   await page.setInputFiles("#pictures-input", path.join(root, "tests/fixtures/checkout.png"));
   const response = page.waitForResponse("**/locate");
   await ask(page, { title: "it's $(touch /tmp/sightline-page-injected) \"q\" `x` @file; voucher" });
