@@ -170,6 +170,7 @@ onPage("a job is shown with its count and can be cancelled", async (page) => {
   const repository = { repository: "slow", status: "building", stale: false, source: { kind: "upload" }, files: 0, functions: 0, skipped_count: 0, progress: job.progress, job: "j1", failure: null };
   let cancelled = false;
   await page.route("**/v1/repositories", (route) => route.fulfill({ json: { repositories: [cancelled ? { ...repository, job: null, status: "failed", failure: "cancelled" } : repository] } }));
+  await page.route("**/v1/repositories/slow", (route) => route.fulfill({ status: 404, json: {} }));
   await page.route("**/v1/jobs/j1/events", (route) => route.fulfill({ contentType: "text/event-stream", body: `event: progress\ndata: ${JSON.stringify(job)}\n\n` }));
   await page.route("**/v1/jobs/j1", (route) => {
     if (route.request().method() === "DELETE") cancelled = true;
@@ -182,23 +183,45 @@ onPage("a job is shown with its count and can be cancelled", async (page) => {
   await page.click("#job-cancel");
   await stateIs(page, "Failed: cancelled");
   assert.equal(await page.isVisible("#job"), false);
+}, { expected: /404/ });
+
+onPage("files that changed are noticed, and the index is made again", async (page) => {
+  const folder = fs.mkdtempSync(path.join(root, "target/sightline-changing-"));
+  try {
+    fs.cpSync(FIXTURE, folder, { recursive: true });
+    await addByPath(page, "changing", folder);
+    await stateIs(page, "Ready.");
+    fs.writeFileSync(path.join(folder, "added.py"), "def added():\n    pass\n");
+    fs.writeFileSync(path.join(folder, "picture.py"), Buffer.alloc(4096));
+    await page.waitForTimeout(1100); // the service looks at most once a second
+    await page.reload();
+    await stateIs(page, /Out of date/);
+    await page.click("#index-again");
+    await stateIs(page, /^6 files · 11 functions/);
+    await page.click("#show-skipped");
+    assert.match(await page.textContent("#skipped"), /^picture\.py .*binary/);
+    await expectAccessible(page);
+  } finally {
+    fs.rmSync(folder, { recursive: true });
+  }
 });
 
 onPage("states are said in words", async (page) => {
   const one = (repository, more) => ({ repository, status: "ready", stale: false, source: { kind: "path", path: "/srv/a" }, commit: "0123456789abcdef", model: "m", files: 1, functions: 2140, windows: 9, vectors: 9, skipped_count: 0, job: null, failure: null, progress: null, ...more });
   const repositories = [
-    one("stale", { stale: true }),
+    one("stale", { stale: true, stale_reason: "the model is another" }),
     one("partial", { status: "partial", vectors: 1000, windows: 4000 }),
     one("failed", { status: "failed", failure: "the folder is gone" }),
     one("older", { failure: "the disk is full" }),
   ];
   await page.route("**/v1/repositories", (route) => route.fulfill({ json: { repositories } }));
+  await page.route("**/v1/repositories/*", (route) => route.fulfill({ json: repositories.find((it) => route.request().url().endsWith(`/${it.repository}`)) }));
   await page.reload();
   const check = async (name, words) => {
     await page.selectOption("#repository", name);
     assert.match(await page.textContent("#repository-state"), words);
   };
-  await check("stale", /^Ready\.Out of date: .*1 file · 2,140 functions · commit 0123456789 · from \/srv\/a/);
+  await check("stale", /^Ready\.Out of date: the model is another\.1 file · 2,140 functions · commit 0123456789 · from \/srv\/a/);
   await check("partial", /^Ready in part: 1,000 of 4,000 windows/);
   await check("failed", /^Failed: the folder is gone/);
   await check("older", /^Ready\.The last indexing failed: the disk is full\. The index before it still answers\./);
@@ -240,12 +263,12 @@ onPage("options reach the server", async (page) => {
   await page.fill("#k", "2");
   await page.selectOption("#granularity", "file");
   await page.selectOption("#retriever", "bm25");
-  await page.fill("#paths", "src/*.py, src/*.ts");
+  await page.fill("#paths", "src/*.py, *.ts");
   await page.fill("#languages", "Python");
   const sent = page.waitForRequest("**/locate");
   await ask(page);
   const request = (await sent).postDataJSON();
-  assert.deepEqual({ ...request, title: "", body: "" }, { title: "", body: "", k: 2, granularity: "file", retriever: "bm25", explain: true, filter: { paths: ["src/*.py", "src/*.ts"], languages: ["Python"] } });
+  assert.deepEqual({ ...request, title: "", body: "" }, { title: "", body: "", k: 2, granularity: "file", retriever: "bm25", explain: true, filter: { paths: ["src/*.py", "*.ts"], languages: ["Python"] } });
   await answered(page);
   assert.deepEqual((await texts(page, "#answer h4")).sort(), ["src/cart.py", "src/discounts.py"]);
   assert.equal(await page.locator("section[aria-labelledby=functions-heading]").count(), 0);
@@ -255,7 +278,7 @@ onPage("an answer is copied as a place, as JSON and as a command that gives the 
   await withRepository(page);
   await page.click("#options summary");
   await page.fill("#k", "3");
-  await page.fill("#paths", "src/**, tests/**");
+  await page.fill("#paths", "src/, tests/");
   await page.fill("#languages", "Python");
   await page.setInputFiles("#pictures-input", path.join(root, "tests/fixtures/checkout.png"));
   const response = page.waitForResponse("**/locate");

@@ -30,7 +30,7 @@ function settingsText(folder, keys) {
     "[server]",
     'host = "127.0.0.1"',
     "port = 0",
-    `roots = ${list([path.join(root, "tests/fixtures"), path.join(root, "src")])}`,
+    `roots = ${list([path.join(root, "tests/fixtures"), path.join(root, "target")])}`,
     `keys = ${list(keys)}`,
   ].join("\n");
 }

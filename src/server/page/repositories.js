@@ -30,7 +30,9 @@ export async function setUp() {
     sessionStorage.setItem(CHOSEN, select.value);
     fail("");
     show();
+    look();
   });
+  $("upload-again").addEventListener("click", uploadAgain);
   $("index-again").addEventListener("click", indexAgain);
   $("delete").addEventListener("click", remove);
   $("show-skipped").addEventListener("click", toggleSkipped);
@@ -56,14 +58,28 @@ export async function refresh(choose) {
   if (list.some(({ repository }) => repository === wanted)) select.value = wanted;
   if (select.value) sessionStorage.setItem(CHOSEN, select.value);
   show();
+  look();
+}
+
+/** Asks for the chosen repository itself: whether its index is stale is looked at only then. */
+async function look() {
+  const name = chosen();
+  if (!name) return;
+  const seen = await request("GET", url(name)).catch(() => null); // a list that is a little old will do
+  const at = list.findIndex(({ repository }) => repository === name);
+  if (!seen || at < 0) return;
+  const before = list[at];
+  list[at] = seen;
+  if (before.status !== seen.status || before.stale !== seen.stale) select.options[at].textContent = optionText(seen);
+  if (chosen() === name) show();
 }
 
 function options() {
   if (list.length === 0) return [el("option", { value: "" }, "None yet: add one below")];
-  return list.map((it) => el("option", { value: it.repository }, `${it.repository} (${inShort(it)})`));
+  return list.map((it) => el("option", { value: it.repository }, optionText(it)));
 }
 
-const inShort = ({ status, stale }) => STATES[status] + (stale ? ", out of date" : "");
+const optionText = ({ repository, status, stale }) => `${repository} (${STATES[status]}${stale ? ", out of date" : ""})`;
 
 const STATES = {
   building: "being indexed",
@@ -76,10 +92,9 @@ function show() {
   const it = current();
   $("repository-state").replaceChildren(...(it ? describe(it) : []));
   $("repository-actions").hidden = !it;
-  $("skipped").hidden = true;
-  $("show-skipped").setAttribute("aria-expanded", "false");
+  showSkipped(it);
   if (it) {
-    $("index-again").textContent = it.source?.kind === "upload" ? "Upload again …" : "Index again";
+    $("upload-again").hidden = it.source?.kind !== "upload";
     $("show-skipped").hidden = !it.skipped_count;
     $("show-skipped").textContent = `${count(it.skipped_count ?? 0)} skipped`;
   }
@@ -118,19 +133,20 @@ function facts(it) {
   ].filter(Boolean).join(" · ");
 }
 
-async function toggleSkipped() {
-  const [box, button] = [$("skipped"), $("show-skipped")];
-  box.hidden = !box.hidden;
-  button.setAttribute("aria-expanded", String(!box.hidden));
-  if (box.hidden) return;
-  box.replaceChildren(el("p", { className: "hint" }, "Loading …"));
-  try {
-    const { skipped = [] } = await request("GET", url(chosen()));
-    const item = ({ path, reason }) => el("li", {}, el("code", {}, path), ` ${reason}`);
-    box.replaceChildren(el("ul", { className: "skipped", tabIndex: 0, "aria-label": "Skipped files" }, skipped.map(item)));
-  } catch (error) {
-    box.replaceChildren(el("p", { className: "error" }, error.message));
-  }
+let skippedOf = null; // the repository whose skipped files are shown
+
+function toggleSkipped() {
+  skippedOf = skippedOf === chosen() ? null : chosen();
+  showSkipped(current());
+}
+
+function showSkipped(it) {
+  const isShown = Boolean(it?.skipped) && skippedOf === it.repository;
+  $("skipped").hidden = !isShown;
+  $("show-skipped").setAttribute("aria-expanded", String(isShown));
+  if (!isShown) return;
+  const item = ({ path, reason }) => el("li", {}, el("code", {}, path), ` ${reason}`);
+  $("skipped").replaceChildren(el("ul", { className: "skipped", tabIndex: 0, "aria-label": "Skipped files" }, it.skipped.map(item)));
 }
 
 // Jobs. A repository names its last one, which may have ended; only what comes tells.
@@ -319,21 +335,20 @@ async function begun({ repository }) {
 }
 
 async function indexAgain() {
-  const it = current();
-  if (it.source?.kind === "path" && it.source.path) {
-    fail("");
-    try {
-      await begun(await index(it.repository, it.source.path, it.source.rev ?? ""));
-    } catch (error) {
-      fail(error.message);
-    }
-    return;
+  fail("");
+  try {
+    await begun(await request("PUT", url(chosen()), { json: {} })); // from where its files came before
+  } catch (error) {
+    fail(error.message);
   }
+}
+
+function uploadAgain() {
   $("add").open = true;
-  $("add-name").value = it.repository;
+  $("add-name").value = chosen();
   delete $("add-name").dataset.suggested;
-  chooseSource(it.source?.kind === "path" ? "path" : "upload");
-  (it.source?.kind === "path" ? $("add-path") : $("archive")).focus();
+  chooseSource("upload");
+  $("archive").focus();
 }
 
 async function remove() {
