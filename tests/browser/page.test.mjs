@@ -51,11 +51,14 @@ async function addByPath(page, name, folder = FIXTURE) {
 
 const stateIs = (page, text) => page.locator("#repository-state").getByText(text).first().waitFor();
 
+/** Waits until a repository is the chosen one and can be asked. */
+const ready = (page, name) => page.locator("#repository option:checked", { hasText: `${name} (ready)` }).waitFor({ state: "attached" });
+
 async function withRepository(page, name = "shop") {
   const names = await page.locator("#repository option").evaluateAll((all) => all.map((it) => it.value));
   if (names.includes(name)) await page.selectOption("#repository", name);
   else await addByPath(page, name);
-  await stateIs(page, "Ready.");
+  await ready(page, name);
 }
 
 async function ask(page, { title = TITLE, body = BODY, press = false } = {}) {
@@ -77,7 +80,7 @@ const clipboard = (page) => page.evaluate(() => navigator.clipboard.readText());
 onPage("a folder is added, watched and chosen", async (page) => {
   await page.locator("#repository option").first().waitFor({ state: "attached" });
   await addByPath(page, "added");
-  await page.locator("#repository option:checked", { hasText: "added (ready)" }).waitFor({ state: "attached" });
+  await ready(page, "added");
   assert.equal(await page.inputValue("#repository"), "added");
   assert.match(await page.textContent("#repository-state"), /5 files · 10 functions/);
   assert.equal(await page.isVisible("#job"), false);
@@ -126,7 +129,7 @@ for (const kind of ["tar", "tar.gz", "zip"]) {
     assert.equal(await page.inputValue("#add-name"), "shop");
     await page.fill("#add-name", `uploaded-${kind}`);
     await page.click("#add-submit");
-    await stateIs(page, "Ready.");
+    await ready(page, `uploaded-${kind}`);
     await ask(page, { title: "voucher markup", body: "" });
     await answered(page);
     assert.ok((await texts(page, "#answer h4")).some((it) => it.includes("onerror")), "the odd name is shown as text");
@@ -156,13 +159,13 @@ onPage("what is no archive is refused before it is sent", async (page) => {
 onPage("progress is followed by asking where events don't come through", async (page) => {
   await page.route("**/v1/jobs/*/events", (route) => route.abort());
   await addByPath(page, "polled");
-  await stateIs(page, "Ready.");
+  await ready(page, "polled");
 }, { expected: /ERR_FAILED|events/ });
 
 onPage("progress is followed by asking where events are held up", async (page) => {
   await page.route("**/v1/jobs/*/events", () => {}); // a proxy that collects an answer before it passes it on
   await addByPath(page, "held-up");
-  await stateIs(page, "Ready.");
+  await ready(page, "held-up");
 });
 
 onPage("a job is shown with its count and can be cancelled", async (page) => {
@@ -190,10 +193,10 @@ onPage("files that changed are noticed, and the index is made again", async (pag
   try {
     fs.cpSync(FIXTURE, folder, { recursive: true });
     await addByPath(page, "changing", folder);
-    await stateIs(page, "Ready.");
+    await ready(page, "changing");
     fs.writeFileSync(path.join(folder, "added.py"), "def added():\n    pass\n");
     fs.writeFileSync(path.join(folder, "picture.py"), Buffer.alloc(4096));
-    await page.waitForTimeout(1100); // the service looks at most once a second
+    await page.waitForFunction(async () => (await (await fetch("v1/repositories/changing")).json()).stale); // it looks at most once a second
     await page.reload();
     await stateIs(page, /Out of date/);
     await page.click("#index-again");
@@ -425,7 +428,7 @@ test("a key is asked for, kept in the tab alone and left out of the command", { 
     await page.fill("#key", "right-key-right-key-right-key-right");
     await page.keyboard.press("Enter");
     await addByPath(page, "guarded");
-    await stateIs(page, "Ready.");
+    await ready(page, "guarded");
     await ask(page);
     await answered(page);
     await page.getByRole("button", { name: "Copy as curl" }).click();
