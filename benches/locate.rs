@@ -25,7 +25,7 @@ const RUNS: usize = 9;
 fn main() -> anyhow::Result<()> {
     println!("question   how long does a first question take on an unseen repository?");
     println!("machine    {}, {} threads", sources::processor(), rayon::current_num_threads());
-    let settings = config::load(None)?;
+    let settings = config::load(None, &[])?.settings;
     let sources = sources::dependency_sources(10)?;
     let issue = issue()?;
 

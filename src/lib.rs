@@ -13,5 +13,6 @@ pub mod retriever;
 pub mod server;
 pub mod service;
 pub mod snapshot;
+pub mod telemetry;
 pub mod types;
 pub mod vector;

@@ -147,7 +147,7 @@ mod tests {
     fn a_token_is_hidden_and_every_value_says_where_it_is_from() {
         let pairs: Vec<(OsString, OsString)> =
             [("HF_TOKEN", "hf_secret"), ("HF_HOME", "/hf")].map(|(name, value)| (name.into(), value.into())).into();
-        let entries = Read::new(&pairs, None).ok().expect("sound").entries();
+        let entries = Read::new(&pairs, None).expect("sound").entries();
         let of = |key: &str| entries.iter().find(|it| it.key == key).expect("there").clone();
         assert_eq!((of("HF_TOKEN").shown, of("HF_TOKEN").origin), (Shown::Hidden, Origin::Variable("HF_TOKEN".into())));
         assert_eq!(of("HF_HUB_CACHE").origin, Origin::Variable("HF_HOME".into()));

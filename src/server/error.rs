@@ -8,7 +8,7 @@ use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use utoipa::ToSchema;
+use utoipa::{IntoResponses, ToSchema};
 
 use crate::encoder::EncoderError;
 use crate::service::ServiceError;
@@ -93,6 +93,47 @@ impl IntoResponse for ApiError {
         }
         response
     }
+}
+
+/// What any request may be answered with instead.
+#[derive(IntoResponses)]
+pub enum Failures {
+    /// What was sent is malformed or empty, or a picture or an archive can't be read.
+    #[response(status = 400)]
+    Malformed(ErrorBody),
+    /// The key is missing or wrong.
+    #[response(status = 401)]
+    Unauthorized(ErrorBody),
+    /// The host or the origin of the request is not one that is served.
+    #[response(status = 403)]
+    Forbidden(ErrorBody),
+    /// There is no such repository, job or model.
+    #[response(status = 404)]
+    NotFound(ErrorBody),
+    /// The body took too long to arrive.
+    #[response(status = 408)]
+    TooSlow(ErrorBody),
+    /// The repository is being built, in use, or could not be built.
+    #[response(status = 409)]
+    Conflict(ErrorBody),
+    /// The body, a picture, a text or the list of inputs is too large.
+    #[response(status = 413)]
+    TooLarge(ErrorBody),
+    /// The body is not of a media type that is read here.
+    #[response(status = 415)]
+    MediaType(ErrorBody),
+    /// A field is unknown or wrong, an input is too long, or it can't be done.
+    #[response(status = 422)]
+    Invalid(ErrorBody),
+    /// Too much is waiting: ask again when `Retry-After` says.
+    #[response(status = 429)]
+    Overloaded(ErrorBody),
+    /// Something failed inside.
+    #[response(status = 500)]
+    Failed(ErrorBody),
+    /// The service is starting or ending, or the answer took too long: ask again when `Retry-After` says.
+    #[response(status = 503)]
+    NotReady(ErrorBody),
 }
 
 /// How long until a service that is starting or ending may be back.

@@ -264,11 +264,11 @@ fn is_web_address(text: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
     /// The settings of `configs/default.toml` with some keys replaced.
-    fn settings(keys: &str) -> Settings {
+    pub fn settings(keys: &str) -> Settings {
         let mut all: toml::Table = include_str!("../../configs/default.toml").parse().expect("the defaults");
         let Some(toml::Value::Table(mut server)) = all.remove("server") else { panic!("no [server]") };
         server.extend(keys.parse::<toml::Table>().expect("sound TOML"));

@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 use super::located::{self, Image, Index, Located, Query, Timings};
 use super::repositories::{Repository, Served, Staleness};
 use super::{Inner, Service, ServiceError, Wanted};
-use crate::encoder::{EncoderError, QueryEmbedding};
-use crate::imaging;
+use crate::encoder::QueryEmbedding;
 use crate::retriever::inference::{Class, Queued};
 use crate::retriever::ingest;
 use crate::retriever::{Answer, Corpus, Encoded, Localizer, Question, Request, RetrieverError, RetrieverKind};
@@ -21,6 +20,8 @@ const REFRESH_WAIT: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone)]
 pub struct Ask {
     pub report: IssueReport,
+    /// Width and height of each of its pictures.
+    pub sizes: Vec<(u32, u32)>,
     pub request: Request,
     /// Whether the encoder sees the pictures.
     pub sees: bool,
@@ -61,18 +62,12 @@ impl Service {
         self.check(&ask)?;
         let current = self.current(&repository).await?;
         let mut times = Times { snapshot: current.took, refresh: current.refreshed, ..Times::default() };
-        let pictures = std::mem::take(&mut ask.report.images);
-        let (report, images) = if pictures.is_empty() {
-            (ask.report, Vec::new())
-        } else {
-            let report = IssueReport { images: pictures, ..ask.report };
-            let limits = self.inner.options.images.clone();
-            blocking(move || decoded(report, &limits)).await??
-        };
-        let mut report = Arc::new(report);
-        if !ask.sees && !images.is_empty() {
-            report = Arc::new(IssueReport { images: Vec::new(), ..IssueReport::clone(&report) });
+        let images: Vec<Image> =
+            ask.report.images.iter().zip(&ask.sizes).map(|(image, size)| Image::used(&image.name, *size)).collect();
+        if !ask.sees {
+            ask.report.images.clear();
         }
+        let report = Arc::new(ask.report);
         let reading = Instant::now();
         let query = match needs_encoder(&ask.request) {
             true => Some(self.inner.inference.query(Arc::clone(&report)).await?),
@@ -212,23 +207,6 @@ fn needs_encoder(request: &Request) -> bool {
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ServiceError> {
     let span = tracing::Span::current();
     tokio::task::spawn_blocking(move || span.in_scope(work)).await.map_err(ServiceError::internal)
-}
-
-/// The sizes of an issue's pictures. One that is none is an error: it would be missed in silence otherwise.
-fn decoded(report: IssueReport, limits: &imaging::Limits) -> Result<(IssueReport, Vec<Image>), ServiceError> {
-    let _span = tracing::info_span!("decode").entered();
-    let size = |(at, picture): (usize, &crate::types::IssueImage)| match imaging::decode(&picture.bytes, limits) {
-        Ok(it) => Ok(Image::used(&picture.name, (it.width(), it.height()))),
-        Err(error) => {
-            let (name, code, cause) = (picture.name.clone(), error.code(), error.to_string());
-            Err(ServiceError::Input {
-                param: format!("images[{at}]"),
-                error: EncoderError::Image { name, cause, code },
-            })
-        }
-    };
-    let images = report.images.iter().enumerate().map(size).collect::<Result<_, _>>()?;
-    Ok((report, images))
 }
 
 /// What became of each picture.

@@ -7,6 +7,7 @@ mod error;
 mod indexing;
 pub mod jobs;
 pub mod located;
+pub mod metrics;
 pub mod pictures;
 mod repositories;
 mod views;
@@ -160,14 +161,22 @@ impl Service {
         Ok(())
     }
 
-    /// Adds a repository that lies in a folder of this machine, or indexes it again.
+    /// Adds a repository that lies in a folder of this machine, or indexes it again; without a path, from where it came before. Reads files.
     ///
     /// # Errors
     /// A folder that may not be named, a repository that is being built.
-    pub fn add(&self, name: &str, path: &str, rest: JobRest) -> Result<Arc<Job>, ServiceError> {
+    pub fn add(&self, name: &str, path: Option<&str>, rest: JobRest) -> Result<Arc<Job>, ServiceError> {
         checked_name(name)?;
-        let path = self.allowed(path)?;
-        self.begin(name, path, rest, false)
+        if let Some(path) = path {
+            return self.begin(name, self.allowed(path)?, rest, false);
+        }
+        let repository = self.inner.repositories.get(name)?;
+        let source = repository.directory.source()?;
+        let source = source.ok_or_else(|| ServiceError::UnknownRepository { id: name.to_owned() })?;
+        let path = PathBuf::from(source.path);
+        let detached = path.starts_with(self.inner.repositories.uploads());
+        let revision = rest.revision.clone().or(source.revision);
+        self.begin(name, path, JobRest { revision, ..rest }, detached)
     }
 
     /// Puts a job for a folder into the queue.

@@ -4,6 +4,7 @@
 
 mod cli;
 mod embed;
+mod embeddings;
 mod encoder_golden;
 mod floors;
 mod hub;

@@ -11,13 +11,12 @@ mod request;
 mod texts;
 
 use axum::extract::State as Shared;
-use utoipa::IntoResponses;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::encoder::{EncoderError, Input, InputEmbedding};
 use crate::server::State;
-use crate::server::error::{ApiError, ErrorBody};
+use crate::server::error::{ApiError, Failures};
 use crate::server::extract::Json;
 use crate::service::pictures::{BadPicture, PictureError, Pictures};
 use crate::service::{Service, ServiceError};
@@ -42,39 +41,6 @@ pub fn routes() -> OpenApiRouter<State> {
         .routes(routes!(similarity))
         .routes(routes!(rerank))
         .merge(models::routes())
-}
-
-/// What any of these requests may be answered with instead.
-#[derive(IntoResponses)]
-#[expect(dead_code, reason = "it is a list for the documentation")]
-enum Failures {
-    /// The body is no JSON, an input is empty, or a picture can't be read.
-    #[response(status = 400)]
-    Malformed(ErrorBody),
-    /// The key is missing or wrong.
-    #[response(status = 401)]
-    Unauthorized(ErrorBody),
-    /// The model is not the one that is served.
-    #[response(status = 404)]
-    NotFound(ErrorBody),
-    /// The body, a picture, a text or the list of inputs is too large.
-    #[response(status = 413)]
-    TooLarge(ErrorBody),
-    /// The body is not marked as JSON.
-    #[response(status = 415)]
-    MediaType(ErrorBody),
-    /// A field is unknown or wrong, an input is too long, or the model can't do it.
-    #[response(status = 422)]
-    Invalid(ErrorBody),
-    /// Too much is waiting: ask again when `Retry-After` says.
-    #[response(status = 429)]
-    Overloaded(ErrorBody),
-    /// Something failed inside.
-    #[response(status = 500)]
-    Failed(ErrorBody),
-    /// The service is starting or ending: ask again when `Retry-After` says.
-    #[response(status = 503)]
-    NotReady(ErrorBody),
 }
 
 /// Embed texts, a conversation with pictures, or texts with pictures
@@ -184,7 +150,7 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn new(state: &'a State, truncate: Option<bool>) -> Result<Self, ApiError> {
-        Ok(Run { service: state.service()?, means: state.means()?, truncate: truncate.unwrap_or(false) })
+        Ok(Run { service: state.service()?, means: state.means(), truncate: truncate.unwrap_or(false) })
     }
 
     /// Embeds all, or says what is wrong with the first that can't be.
@@ -239,7 +205,7 @@ impl<'a> Run<'a> {
         }
         let mut images = self.means.pictures.read(given).await.map_err(of_picture)?.into_iter();
         for (input, count) in inputs.iter_mut().zip(counts) {
-            input.images = images.by_ref().take(count).collect();
+            input.images = images.by_ref().take(count).map(|it| it.image).collect();
         }
         Ok(inputs)
     }

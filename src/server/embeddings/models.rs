@@ -121,7 +121,7 @@ async fn info(Shared(state): Shared<State>) -> Result<axum::Json<Info>, ApiError
         model_dtype,
         model_type: ModelType { embedding: EmbeddingModel { pooling: model.pooling } },
         max_input_length: model.max_tokens,
-        max_client_batch_size: state.means()?.max_batch,
+        max_client_batch_size: state.means().max_batch,
         auto_truncate: false,
         version: env!("CARGO_PKG_VERSION"),
         dimensions: model.dimensions,

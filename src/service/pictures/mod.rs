@@ -31,6 +31,14 @@ pub struct Given {
     pub source: Source,
 }
 
+/// A picture that decodes.
+#[derive(Debug, Clone)]
+pub struct Picture {
+    pub image: IssueImage,
+    /// Width and height.
+    pub size: (u32, u32),
+}
+
 /// Where a picture's bytes are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
@@ -38,6 +46,8 @@ pub enum Source {
     Data(String),
     /// A data URL, or an address on the web.
     Url(String),
+    /// The bytes of its file.
+    Bytes(Vec<u8>),
 }
 
 /// Why a picture of a request can't be used. The messages leave out its name, which the caller knows; none says more of the server or its
@@ -124,7 +134,7 @@ impl Pictures {
     ///
     /// # Errors
     /// [`BadPicture`] by its name.
-    pub async fn read(&self, given: Vec<Given>) -> Result<Vec<IssueImage>, BadPicture> {
+    pub async fn read(&self, given: Vec<Given>) -> Result<Vec<Picture>, BadPicture> {
         let fetch = self.fetch();
         let one = async |Given { param, source }| match self.one(&param, source, &fetch).await {
             Ok(image) => Ok(image),
@@ -134,7 +144,7 @@ impl Pictures {
     }
 
     /// The same, each picture for itself.
-    pub async fn read_each(&self, given: Vec<Given>) -> Vec<Result<IssueImage, PictureError>> {
+    pub async fn read_each(&self, given: Vec<Given>) -> Vec<Result<Picture, PictureError>> {
         let fetch = self.fetch();
         let one = async |Given { param, source }| self.one(&param, source, &fetch).await;
         stream::iter(given).map(one).buffered(FETCHES).collect().await
@@ -144,8 +154,9 @@ impl Pictures {
         fetch::Budget::new(Instant::now() + self.web.time, MOST_FETCHED * self.limits.max_bytes)
     }
 
-    async fn one(&self, param: &str, source: Source, budget: &fetch::Budget) -> Result<IssueImage, PictureError> {
+    async fn one(&self, param: &str, source: Source, budget: &fetch::Budget) -> Result<Picture, PictureError> {
         let bytes = match source {
+            Source::Bytes(bytes) => bytes,
             Source::Url(url) if !data::is_data_url(&url) => self.fetched(&url, budget).await?,
             Source::Data(text) if !data::is_data_url(&text) => data::base64(text.as_bytes(), PictureError::Base64)?,
             Source::Data(url) | Source::Url(url) => data::data_url(&url)?,
@@ -154,10 +165,11 @@ impl Pictures {
         let limits = self.limits.clone();
         let checked = tokio::task::spawn_blocking(move || {
             let _permit = permit;
-            check(&bytes, &limits).map(|()| bytes)
+            let _span = tracing::info_span!("decode").entered();
+            check(&bytes, &limits).map(|size| (bytes, size))
         });
-        let bytes = checked.await.map_err(|_| PictureError::Ending)??;
-        Ok(IssueImage { name: param.to_owned(), bytes })
+        let (bytes, size) = checked.await.map_err(|_| PictureError::Ending)??;
+        Ok(Picture { image: IssueImage { name: param.to_owned(), bytes }, size })
     }
 
     async fn fetched(&self, url: &str, budget: &fetch::Budget) -> Result<Vec<u8>, PictureError> {
@@ -172,14 +184,14 @@ impl Pictures {
     }
 }
 
-/// Whether a picture can be seen: it decodes, and no side is out of all proportion to the other.
-fn check(bytes: &[u8], limits: &Limits) -> Result<(), PictureError> {
+/// The size of a picture that can be seen: it decodes, and no side is out of all proportion to the other.
+fn check(bytes: &[u8], limits: &Limits) -> Result<(u32, u32), PictureError> {
     // What a policy makes of the pixels is no matter.
     let picture = imaging::decode(bytes, limits)?;
     // Any size does: what is asked is the proportion.
     let any = PixelRange { min_pixels: 1, max_pixels: u64::MAX };
     imaging::smart_resize(picture.height(), picture.width(), 1, any)?;
-    Ok(())
+    Ok((picture.width(), picture.height()))
 }
 
 #[cfg(test)]
