@@ -21,6 +21,7 @@ mod progress;
 mod pull;
 mod quantize;
 mod searched;
+mod serve;
 mod server_flags;
 mod status;
 mod terminal;
@@ -63,6 +64,7 @@ enum Command {
     Embed(embed::Arguments),
     Doctor(doctor::Arguments),
     Quantize(quantize::Arguments),
+    Serve(serve::Arguments),
     Config(config_command::Arguments),
 }
 
@@ -73,6 +75,7 @@ impl Cli {
         let data_dir = folder.map(|it| Flag { key: "index.data_dir", name: "--data-dir", value: it.into() });
         let of_command = match &self.command {
             Command::Config(arguments) => arguments.flags(),
+            Command::Serve(arguments) => arguments.flags(),
             _ => Vec::new(),
         };
         data_dir.into_iter().chain(of_command).collect()
@@ -142,6 +145,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Embed(arguments) => embed::run(&arguments, settings),
         Command::Doctor(arguments) => doctor::run(&arguments, settings),
         Command::Quantize(arguments) => quantize::run(&arguments, settings),
+        Command::Serve(_) => serve::run(settings),
         Command::Config(arguments) => config_command::run(&arguments, &loaded),
     }
 }

@@ -1,12 +1,11 @@
 //! `sightline serve`: the service over HTTP.
 
-use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 
+use super::server_flags::ServerFlags;
 use super::{Failure, files, index, model, place, terminal};
 use crate::config::{Flag, IndexVectors, Refresh, Settings};
 use crate::retriever::ingest::Missing;
@@ -25,51 +24,19 @@ use crate::telemetry;
 #[derive(Debug, Clone, clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
-    pub flags: Flags,
+    server: ServerFlags,
     #[command(flatten)]
     model: model::Flags,
 }
 
-/// The flags that are settings of the service.
-#[derive(Debug, Clone, Default, clap::Args)]
-pub struct Flags {
-    /// The address to listen on; other machines reach it only if it is not one of this machine alone [default: 127.0.0.1].
-    #[arg(long, value_name = "HOST")]
-    host: Option<String>,
-    /// The port to listen on; 0 takes a free one [default: 7411].
-    #[arg(long, value_name = "PORT")]
-    port: Option<u16>,
-    /// A folder below which clients may name repositories; may be repeated [default: none].
-    #[arg(long, value_name = "FOLDER")]
-    root: Vec<PathBuf>,
-    /// A file with an API key on each line, one of which clients have to send [default: none].
-    #[arg(long, value_name = "FILE")]
-    keys: Option<PathBuf>,
-}
-
-impl Flags {
-    /// As settings.
-    pub fn settings(&self) -> Vec<Flag> {
-        let text = |path: &PathBuf| toml::Value::String(path.to_string_lossy().into_owned());
-        // A folder of the shell is one of this machine.
-        let absolute = |path: &PathBuf| text(&std::path::absolute(path).unwrap_or_else(|_| path.clone()));
-        let roots = (!self.root.is_empty()).then(|| self.root.iter().map(absolute).collect::<Vec<_>>().into());
-        let flag = |key, name, value: Option<toml::Value>| Some(Flag { key, name, value: value? });
-        [
-            flag("server.host", "--host", self.host.clone().map(Into::into)),
-            flag("server.port", "--port", self.port.map(|it| i64::from(it).into())),
-            flag("server.roots", "--root", roots),
-            flag("server.keys_file", "--keys", self.keys.as_ref().map(absolute)),
-        ]
-        .into_iter()
-        .flatten()
-        .collect()
+impl Arguments {
+    /// The flags that are settings.
+    pub fn flags(&self) -> Vec<Flag> {
+        [self.model.settings(), self.server.settings()].concat()
     }
 }
 
-pub fn run(arguments: &Arguments, settings: &Settings) -> Result<ExitCode, Failure> {
-    let mut settings = settings.clone();
-    arguments.model.apply(&mut settings);
+pub fn run(settings: &Settings) -> Result<(), Failure> {
     settings.server.check_exposure().map_err(Failure::usage)?;
     let metrics = Arc::new(Metrics::default());
     let stages = Arc::clone(&metrics);
@@ -82,7 +49,7 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<ExitCode, Failu
     .map_err(Failure::usage)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.context("the system gives no threads: raise its limit")?;
-    let ended = runtime.block_on(serve(Arc::new(settings), metrics));
+    let ended = runtime.block_on(serve(Arc::new(settings.clone()), metrics));
     // What still runs then has nobody who waits for it.
     runtime.shutdown_timeout(LAST);
     ended
@@ -91,7 +58,7 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<ExitCode, Failu
 /// For so long work that was given up may go on.
 const LAST: Duration = Duration::from_secs(2);
 
-async fn serve(settings: Arc<Settings>, metrics: Arc<Metrics>) -> Result<ExitCode, Failure> {
+async fn serve(settings: Arc<Settings>, metrics: Arc<Metrics>) -> Result<(), Failure> {
     let guard = GuardState::new(&settings.server, observer(&metrics)).map_err(Failure::usage)?;
     let address = settings.server.address();
     let taken = || format!("can't listen on {address}: choose another --host or --port");
@@ -103,13 +70,13 @@ async fn serve(settings: Arc<Settings>, metrics: Arc<Metrics>) -> Result<ExitCod
     let loading = tokio::spawn({
         let (state, settings) = (state.clone(), Arc::clone(&settings));
         async move {
-            match load(settings, &metrics).await {
+            match load(settings, metrics).await {
                 Ok(service) => state.set_service(service),
                 Err(error) => drop(failed.send(error)),
             }
         }
     });
-    let mut outcome = Ok(ExitCode::SUCCESS);
+    let mut outcome = Ok(());
     let end = async {
         tokio::select! {
             () = stop_signal() => tracing::info!("ending: what was begun is finished"),
@@ -152,7 +119,7 @@ async fn asked_to_stop() {
 }
 
 /// Loads the model and opens the data directory, beside requests that are told to wait.
-async fn load(settings: Arc<Settings>, metrics: &Metrics) -> Result<Arc<Service>, Failure> {
+async fn load(settings: Arc<Settings>, metrics: Arc<Metrics>) -> Result<Arc<Service>, Failure> {
     let own = Arc::clone(&settings);
     let encoder = tokio::task::spawn_blocking(move || Ok::<_, Failure>(model::load(&model::place(&own)?, &own)?));
     let encoder = encoder.await??;

@@ -86,6 +86,8 @@ impl Service {
             Ok::<_, ServiceError>((answer, query))
         });
         let (answer, query) = ranked.await??;
+        self.inner.metrics.cache_hits.inc_by(answer.embedded.cached as u64);
+        self.inner.metrics.cache_misses.inc_by(answer.embedded.windows as u64);
         let new = answer.embedded.windows + answer.embedded.cached;
         if ingest::is_worth_filling(current.served.manifest(), self.inner.inference.model(), new) {
             self.inner.jobs.fill(&repository);

@@ -109,6 +109,8 @@ impl Inner {
         let encoder = Queued::new(self.inference.clone(), Class::Indexing, Arc::clone(&job.cancel));
         let report = self.ingest(&repository, &lock, &source, &encoder, self.options.missing, &Watched(job))?;
         drop(lock);
+        self.metrics.cache_hits.inc_by(report.embedding.cached as u64);
+        self.metrics.cache_misses.inc_by(report.embedding.embedded as u64);
         repository.outdate();
         // What was just made is opened before somebody waits for it.
         if let Err(error) = repository.look(self.inference.model(), &self.repositories.uploads()) {

@@ -26,7 +26,7 @@ use crate::fsio;
 use crate::imaging;
 use crate::index::directory::{DataDirectory, IndexError};
 use crate::index::store::Store;
-use crate::retriever::inference::{Inference, Meters};
+use crate::retriever::inference::Inference;
 use crate::retriever::ingest::{self, Missing};
 use crate::retriever::ranker::Weights;
 use crate::snapshot::archive::{self, ArchiveError, ArchiveLimits};
@@ -36,6 +36,7 @@ use crate::vector;
 pub use asking::{Answered, Ask};
 pub use error::ServiceError;
 use jobs::{Job, JobSource, Jobs};
+use metrics::Metrics;
 pub use repositories::Repository;
 use repositories::{Repositories, checked_name};
 pub use views::{CacheView, RepositoryView, SkippedView, SourceView, Status};
@@ -78,6 +79,7 @@ struct Inner {
     arriving: Mutex<HashSet<PathBuf>>,
     /// One for each core: more questions are not ranked at once.
     ranking: Arc<Semaphore>,
+    metrics: Arc<Metrics>,
 }
 
 /// A vector that the model gave at the start, and when it gave it last.
@@ -96,8 +98,8 @@ impl Service {
     ///
     /// # Errors
     /// When the model does not work, or the directory can't be used.
-    pub async fn start(encoder: Box<dyn Encoder>, options: Options, meters: Meters) -> Result<Arc<Self>, ServiceError> {
-        let inference = Inference::start(encoder, options.queue_tokens, meters).map_err(ServiceError::internal)?;
+    pub async fn start(encoder: Box<dyn Encoder>, options: Options, metrics: Arc<Metrics>) -> Result<Arc<Self>, ServiceError> {
+        let inference = Inference::start(encoder, options.queue_tokens, metrics.meters.clone()).map_err(ServiceError::internal)?;
         let vector = canary(&inference).await?;
         if let Some(known) = encoder::canary_vector(inference.info())
             && vector::dot(&known, &vector) < CANARY_COSINE
@@ -106,7 +108,7 @@ impl Service {
                 "the model gives another vector than it is known to give: copy its files again (`sightline doctor` says more)"
             )));
         }
-        let inner = tokio::task::spawn_blocking(move || Inner::open(inference, options)).await;
+        let inner = tokio::task::spawn_blocking(move || Inner::open(inference, options, metrics)).await;
         let inner = Arc::new(inner.map_err(ServiceError::internal)??);
         let own = Arc::clone(&inner);
         let worker = std::thread::Builder::new().name("jobs".to_owned()).spawn(move || own.work())?;
@@ -396,7 +398,7 @@ fn of_archive(error: ArchiveError) -> ServiceError {
 }
 
 impl Inner {
-    fn open(inference: Inference, options: Options) -> Result<Self, ServiceError> {
+    fn open(inference: Inference, options: Options, metrics: Arc<Metrics>) -> Result<Self, ServiceError> {
         let data = options.data.clone();
         fsio::create_private_directory(&data.uploads())?;
         let store = Store::open_or_replace(&data.store())?;
@@ -411,7 +413,7 @@ impl Inner {
         }
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let (arriving, ranking) = (Mutex::default(), Arc::new(Semaphore::new(cores)));
-        let inner = Inner { options, inference, store, repositories, jobs, arriving, ranking };
+        let inner = Inner { options, inference, store, repositories, jobs, arriving, ranking, metrics };
         inner.remove_uploads();
         Ok(inner)
     }
