@@ -10,6 +10,7 @@ mod floors;
 mod hub;
 mod index;
 mod models;
+mod packaging;
 mod repository;
 mod selection;
 mod served;
