@@ -12,5 +12,6 @@ mod index;
 mod models;
 mod repository;
 mod selection;
+mod settings;
 mod snapshot;
 mod snapshot_properties;
