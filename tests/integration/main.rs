@@ -15,5 +15,6 @@ mod repository;
 mod selection;
 mod served;
 mod server;
+mod settings;
 mod snapshot;
 mod snapshot_properties;
