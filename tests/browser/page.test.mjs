@@ -19,7 +19,7 @@ let server;
 let browser;
 
 before(async () => {
-  server = process.env.SIGHTLINE_URL ? { url: process.env.SIGHTLINE_URL, stop() {} } : await start();
+  server = process.env.PAGE_URL ? { url: process.env.PAGE_URL, stop() {} } : await start();
   browser = await launch();
 });
 
@@ -416,7 +416,7 @@ onPage("a server that is gone is said in words", async (page) => {
   assert.equal(await page.textContent("#ask-error"), "The server can't be reached, or closed the connection.");
 }, { expected: /ERR_CONNECTION_REFUSED|locate/ });
 
-test("a key is asked for, kept in the tab alone and left out of the command", { skip: process.env.SIGHTLINE_URL && "needs a server of its own" }, async () => {
+test("a key is asked for, kept in the tab alone and left out of the command", { skip: process.env.PAGE_URL && "needs a server of its own" }, async () => {
   const guarded = await start(["right-key-right-key-right-key-right"]);
   const page = await open(browser, guarded.url);
   try {

@@ -11,7 +11,7 @@ const STARTS_WITHIN_MS = 60_000;
 /** A running service and a folder for what it keeps. `keys` makes it ask for one. */
 export async function start(keys = []) {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), "sightline-page-"));
-  const binary = process.env.SIGHTLINE_BIN ?? path.join(root, "target/release/sightline");
+  const binary = process.env.PAGE_BINARY ?? path.join(root, "target/release/sightline");
   const settings = path.join(folder, "settings.toml");
   fs.writeFileSync(settings, settingsText(folder, keys));
   const process_ = spawn(binary, ["serve", "--config", settings], { stdio: ["ignore", "pipe", "pipe"] });
