@@ -297,7 +297,10 @@ impl Jobs {
 
     /// Says what has become of a job.
     pub fn finish(&self, job: &Arc<Job>, status: JobStatus, result: Option<JobResult>, error: Option<JobError>) {
-        let finished = job.view.send_if_modified(|view| {
+        let mut state = self.state();
+        // Who hears that it is done may add the next one.
+        state.free(job);
+        let is_first = job.view.send_if_modified(|view| {
             let is_first = !view.status.is_finished();
             if is_first {
                 (view.status, view.progress, view.finished) = (status, None, Some(now()));
@@ -305,11 +308,7 @@ impl Jobs {
             }
             is_first
         });
-        let mut state = self.state();
-        if state.running.as_ref().is_some_and(|it| Arc::ptr_eq(it, job)) {
-            state.running = None;
-        }
-        if finished {
+        if is_first {
             // A disk without room: the job is done again after a restart.
             if let Err(error) = self.write(job) {
                 tracing::warn!(cause = error.to_string(), "the end of a job could not be written down");
@@ -320,10 +319,7 @@ impl Jobs {
 
     /// Leaves a job for the next start.
     pub fn leave(&self, job: &Arc<Job>) {
-        let mut state = self.state();
-        if state.running.as_ref().is_some_and(|it| Arc::ptr_eq(it, job)) {
-            state.running = None;
-        }
+        self.state().free(job);
     }
 
     pub fn is_closing(&self) -> bool {
@@ -368,6 +364,11 @@ impl State {
             Work::Fill(_) => None,
         });
         self.running.iter().chain(waiting)
+    }
+
+    /// Notes that a job runs no more.
+    fn free(&mut self, job: &Arc<Job>) {
+        self.running.take_if(|it| Arc::ptr_eq(it, job));
     }
 
     fn of_repository(&self, repository: &str) -> Option<Arc<Job>> {

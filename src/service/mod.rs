@@ -419,7 +419,7 @@ impl Inner {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let (arriving, ranking) = (Mutex::default(), Arc::new(Semaphore::new(cores)));
         let inner = Inner { options, inference, store, repositories, jobs, arriving, ranking, metrics };
-        inner.remove_uploads();
+        inner.remove_uploads(None);
         Ok(inner)
     }
 
@@ -442,7 +442,7 @@ impl Inner {
         };
         repository.directory.clone().remove(lock)?;
         self.repositories.forget(name);
-        self.remove_uploads();
+        self.remove_uploads(None);
         Ok(())
     }
 }
