@@ -77,7 +77,9 @@ pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
         let error = ApiError::invalid(data_code(&cause), said(&cause));
         match named_field(&cause) {
             Some(field) if path == "." => error.of(field),
-            Some(field) if !path.ends_with(&field) => error.of(format!("{path}.{field}")),
+            Some(field) if path != field && !path.ends_with(&format!(".{field}")) => {
+                error.of(format!("{path}.{field}"))
+            }
             _ if path == "." => error,
             _ => error.of(path),
         }
@@ -143,6 +145,18 @@ mod tests {
         data: String,
     }
 
+    #[derive(Debug, Deserialize, PartialEq)]
+    #[serde(deny_unknown_fields)]
+    struct Named {
+        image_url: Url,
+    }
+
+    #[derive(Debug, Deserialize, PartialEq)]
+    #[serde(deny_unknown_fields)]
+    struct Url {
+        url: String,
+    }
+
     #[track_caller]
     fn check(body: &str, status: u16, code: &str, param: Option<&str>) {
         let error = parse::<Outer>(body.as_bytes()).expect_err("refused");
@@ -170,6 +184,8 @@ mod tests {
         );
         check("{\"k\": 1, \"images\": [{\"url\": \"\"}]}", 422, "unknown_field", Some("images[0].url"));
         check("{\"k\": 1, \"images\": [{}]}", 422, "missing_field", Some("images[0].data"));
+        let error = parse::<Named>(br#"{"image_url": {}}"#).expect_err("refused");
+        assert_eq!(error.param.as_deref(), Some("image_url.url"), "a name that ends as another begins");
         assert!(parse::<Outer>(b"{\"k\": \"\xff\"}").is_err_and(|it| it.status == 400), "bytes that are no UTF-8");
     }
 

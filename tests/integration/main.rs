@@ -12,6 +12,8 @@ mod index;
 mod models;
 mod repository;
 mod selection;
+mod served;
+mod server;
 mod settings;
 mod snapshot;
 mod snapshot_properties;
