@@ -215,7 +215,11 @@ impl GuardState {
 
     async fn answer_upload(&self, request: Request, next: Next) -> Response {
         match self.0.bodies.check_upload(request.headers(), request.body()) {
-            Ok(()) => next.run(request.map(|body| self.0.bodies.stream(body))).await,
+            Ok(()) => {
+                let (parts, body) = request.into_parts();
+                let body = self.0.bodies.stream(&parts.headers, body);
+                next.run(Request::from_parts(parts, body)).await
+            }
             Err(error) => refuse(error, request),
         }
     }
