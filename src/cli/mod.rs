@@ -9,6 +9,7 @@ mod doctor;
 mod embed;
 mod export;
 mod files;
+mod generate;
 mod index;
 mod issue;
 mod json;
@@ -66,6 +67,8 @@ enum Command {
     Quantize(quantize::Arguments),
     Serve(serve::Arguments),
     Config(config_command::Arguments),
+    Completions(generate::CompletionArguments),
+    Man(generate::ManArguments),
 }
 
 impl Cli {
@@ -147,6 +150,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Quantize(arguments) => quantize::run(&arguments, settings),
         Command::Serve(_) => serve::run(settings),
         Command::Config(arguments) => config_command::run(&arguments, &loaded),
+        Command::Completions(arguments) => generate::completions(&arguments),
+        Command::Man(arguments) => generate::man(&arguments),
     }
 }
 

@@ -98,8 +98,13 @@ impl Service {
     ///
     /// # Errors
     /// When the model does not work, or the directory can't be used.
-    pub async fn start(encoder: Box<dyn Encoder>, options: Options, metrics: Arc<Metrics>) -> Result<Arc<Self>, ServiceError> {
-        let inference = Inference::start(encoder, options.queue_tokens, metrics.meters.clone()).map_err(ServiceError::internal)?;
+    pub async fn start(
+        encoder: Box<dyn Encoder>,
+        options: Options,
+        metrics: Arc<Metrics>,
+    ) -> Result<Arc<Self>, ServiceError> {
+        let inference =
+            Inference::start(encoder, options.queue_tokens, metrics.meters.clone()).map_err(ServiceError::internal)?;
         let vector = canary(&inference).await?;
         if let Some(known) = encoder::canary_vector(inference.info())
             && vector::dot(&known, &vector) < CANARY_COSINE

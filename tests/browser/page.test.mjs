@@ -51,11 +51,14 @@ async function addByPath(page, name, folder = FIXTURE) {
 
 const stateIs = (page, text) => page.locator("#repository-state").getByText(text).first().waitFor();
 
+/** Waits until a repository is the chosen one and can be asked. */
+const ready = (page, name) => page.locator("#repository option:checked", { hasText: `${name} (ready)` }).waitFor({ state: "attached" });
+
 async function withRepository(page, name = "shop") {
   const names = await page.locator("#repository option").evaluateAll((all) => all.map((it) => it.value));
   if (names.includes(name)) await page.selectOption("#repository", name);
   else await addByPath(page, name);
-  await stateIs(page, "Ready.");
+  await ready(page, name);
 }
 
 async function ask(page, { title = TITLE, body = BODY, press = false } = {}) {
@@ -77,7 +80,7 @@ const clipboard = (page) => page.evaluate(() => navigator.clipboard.readText());
 onPage("a folder is added, watched and chosen", async (page) => {
   await page.locator("#repository option").first().waitFor({ state: "attached" });
   await addByPath(page, "added");
-  await page.locator("#repository option:checked", { hasText: "added (ready)" }).waitFor({ state: "attached" });
+  await ready(page, "added");
   assert.equal(await page.inputValue("#repository"), "added");
   assert.match(await page.textContent("#repository-state"), /5 files · 10 functions/);
   assert.equal(await page.isVisible("#job"), false);
@@ -126,7 +129,7 @@ for (const kind of ["tar", "tar.gz", "zip"]) {
     assert.equal(await page.inputValue("#add-name"), "shop");
     await page.fill("#add-name", `uploaded-${kind}`);
     await page.click("#add-submit");
-    await stateIs(page, "Ready.");
+    await ready(page, `uploaded-${kind}`);
     await ask(page, { title: "voucher markup", body: "" });
     await answered(page);
     assert.ok((await texts(page, "#answer h4")).some((it) => it.includes("onerror")), "the odd name is shown as text");
@@ -156,14 +159,21 @@ onPage("what is no archive is refused before it is sent", async (page) => {
 onPage("progress is followed by asking where events don't come through", async (page) => {
   await page.route("**/v1/jobs/*/events", (route) => route.abort());
   await addByPath(page, "polled");
-  await stateIs(page, "Ready.");
+  await ready(page, "polled");
 }, { expected: /ERR_FAILED|events/ });
+
+onPage("progress is followed by asking where events are held up", async (page) => {
+  await page.route("**/v1/jobs/*/events", () => {}); // a proxy that collects an answer before it passes it on
+  await addByPath(page, "held-up");
+  await ready(page, "held-up");
+});
 
 onPage("a job is shown with its count and can be cancelled", async (page) => {
   const job = { job: "j1", repository: "slow", status: "running", progress: { phase: "embedding", done: 1200, total: 4000 }, error: null };
   const repository = { repository: "slow", status: "building", stale: false, source: { kind: "upload" }, files: 0, functions: 0, skipped_count: 0, progress: job.progress, job: "j1", failure: null };
   let cancelled = false;
   await page.route("**/v1/repositories", (route) => route.fulfill({ json: { repositories: [cancelled ? { ...repository, job: null, status: "failed", failure: "cancelled" } : repository] } }));
+  await page.route("**/v1/repositories/slow", (route) => route.fulfill({ status: 404, json: {} }));
   await page.route("**/v1/jobs/j1/events", (route) => route.fulfill({ contentType: "text/event-stream", body: `event: progress\ndata: ${JSON.stringify(job)}\n\n` }));
   await page.route("**/v1/jobs/j1", (route) => {
     if (route.request().method() === "DELETE") cancelled = true;
@@ -176,23 +186,45 @@ onPage("a job is shown with its count and can be cancelled", async (page) => {
   await page.click("#job-cancel");
   await stateIs(page, "Failed: cancelled");
   assert.equal(await page.isVisible("#job"), false);
+}, { expected: /404/ });
+
+onPage("files that changed are noticed, and the index is made again", async (page) => {
+  const folder = fs.mkdtempSync(path.join(root, "target/sightline-changing-"));
+  try {
+    fs.cpSync(FIXTURE, folder, { recursive: true });
+    await addByPath(page, "changing", folder);
+    await ready(page, "changing");
+    fs.writeFileSync(path.join(folder, "added.py"), "def added():\n    pass\n");
+    fs.writeFileSync(path.join(folder, "picture.py"), Buffer.alloc(4096));
+    await page.waitForFunction(async () => (await (await fetch("v1/repositories/changing")).json()).stale); // it looks at most once a second
+    await page.reload();
+    await stateIs(page, /Out of date/);
+    await page.click("#index-again");
+    await stateIs(page, /^6 files · 11 functions/);
+    await page.click("#show-skipped");
+    assert.match(await page.textContent("#skipped"), /^picture\.py .*binary/);
+    await expectAccessible(page);
+  } finally {
+    fs.rmSync(folder, { recursive: true });
+  }
 });
 
 onPage("states are said in words", async (page) => {
   const one = (repository, more) => ({ repository, status: "ready", stale: false, source: { kind: "path", path: "/srv/a" }, commit: "0123456789abcdef", model: "m", files: 1, functions: 2140, windows: 9, vectors: 9, skipped_count: 0, job: null, failure: null, progress: null, ...more });
   const repositories = [
-    one("stale", { stale: true }),
+    one("stale", { stale: true, stale_reason: "the model is another" }),
     one("partial", { status: "partial", vectors: 1000, windows: 4000 }),
     one("failed", { status: "failed", failure: "the folder is gone" }),
     one("older", { failure: "the disk is full" }),
   ];
   await page.route("**/v1/repositories", (route) => route.fulfill({ json: { repositories } }));
+  await page.route("**/v1/repositories/*", (route) => route.fulfill({ json: repositories.find((it) => route.request().url().endsWith(`/${it.repository}`)) }));
   await page.reload();
   const check = async (name, words) => {
     await page.selectOption("#repository", name);
     assert.match(await page.textContent("#repository-state"), words);
   };
-  await check("stale", /^Ready\.Out of date: .*1 file · 2,140 functions · commit 0123456789 · from \/srv\/a/);
+  await check("stale", /^Ready\.Out of date: the model is another\.1 file · 2,140 functions · commit 0123456789 · from \/srv\/a/);
   await check("partial", /^Ready in part: 1,000 of 4,000 windows/);
   await check("failed", /^Failed: the folder is gone/);
   await check("older", /^Ready\.The last indexing failed: the disk is full\. The index before it still answers\./);
@@ -234,12 +266,12 @@ onPage("options reach the server", async (page) => {
   await page.fill("#k", "2");
   await page.selectOption("#granularity", "file");
   await page.selectOption("#retriever", "bm25");
-  await page.fill("#paths", "src/*.py, src/*.ts");
+  await page.fill("#paths", "src/*.py, *.ts");
   await page.fill("#languages", "Python");
   const sent = page.waitForRequest("**/locate");
   await ask(page);
   const request = (await sent).postDataJSON();
-  assert.deepEqual({ ...request, title: "", body: "" }, { title: "", body: "", k: 2, granularity: "file", retriever: "bm25", explain: true, filter: { paths: ["src/*.py", "src/*.ts"], languages: ["Python"] } });
+  assert.deepEqual({ ...request, title: "", body: "" }, { title: "", body: "", k: 2, granularity: "file", retriever: "bm25", explain: true, filter: { paths: ["src/*.py", "*.ts"], languages: ["Python"] } });
   await answered(page);
   assert.deepEqual((await texts(page, "#answer h4")).sort(), ["src/cart.py", "src/discounts.py"]);
   assert.equal(await page.locator("section[aria-labelledby=functions-heading]").count(), 0);
@@ -247,6 +279,10 @@ onPage("options reach the server", async (page) => {
 
 onPage("an answer is copied as a place, as JSON and as a command that gives the same", async (page) => {
   await withRepository(page);
+  await page.click("#options summary");
+  await page.fill("#k", "3");
+  await page.fill("#paths", "src/, tests/");
+  await page.fill("#languages", "Python");
   await page.setInputFiles("#pictures-input", path.join(root, "tests/fixtures/checkout.png"));
   const response = page.waitForResponse("**/locate");
   await ask(page, { title: "it's $(touch /tmp/sightline-page-injected) \"q\" `x` @file; voucher" });
@@ -392,7 +428,7 @@ test("a key is asked for, kept in the tab alone and left out of the command", { 
     await page.fill("#key", "right-key-right-key-right-key-right");
     await page.keyboard.press("Enter");
     await addByPath(page, "guarded");
-    await stateIs(page, "Ready.");
+    await ready(page, "guarded");
     await ask(page);
     await answered(page);
     await page.getByRole("button", { name: "Copy as curl" }).click();

@@ -28,8 +28,9 @@ function settingsText(folder, keys) {
     "[index]",
     `data_dir = ${JSON.stringify(path.join(folder, "data"))}`,
     "[server]",
-    'listen = "127.0.0.1:0"',
-    `roots = ${list([path.join(root, "tests/fixtures"), path.join(root, "src")])}`,
+    'host = "127.0.0.1"',
+    "port = 0",
+    `roots = ${list([path.join(root, "tests/fixtures"), path.join(root, "target")])}`,
     `keys = ${list(keys)}`,
   ].join("\n");
 }

@@ -12,5 +12,7 @@ mod index;
 mod models;
 mod repository;
 mod selection;
+mod served;
+mod server;
 mod snapshot;
 mod snapshot_properties;

@@ -53,7 +53,7 @@ function copyButton(label, text, properties = {}) {
 
 function notices({ query, index }) {
   const found = [];
-  if (index.stale) found.push(`The repository has changed since it was indexed${changed(index.changes)}. The answer is from the index.`);
+  if (index.stale) found.push(`The index is out of date${staleness(index)}. The answer is from the index as it is.`);
   if (query.truncated) {
     found.push(`The issue is longer than the encoder reads: ${count(query.tokens_used)} of ${count(query.tokens)} tokens were used for likeness of meaning.`);
   }
@@ -64,10 +64,11 @@ function notices({ query, index }) {
   return found.length ? [el("ul", { className: "notices" }, found.map((text) => el("li", {}, text)))] : [];
 }
 
-function changed(changes) {
-  if (!changes) return "";
-  const parts = ["added", "changed", "removed"].filter((kind) => changes[kind] > 0).map((kind) => `${count(changes[kind])} ${kind}`);
-  return parts.length ? ` (${parts.join(", ")})` : "";
+function staleness({ stale_reason: reason, changes = {} }) {
+  const kinds = ["added", "changed", "removed"].filter((kind) => changes?.[kind]?.length);
+  const files = kinds.map((kind) => `${count(changes[kind].length)} ${kind}`).join(", ");
+  const parts = [reason, files && `files: ${files}`].filter(Boolean);
+  return parts.length ? `: ${parts.join("; ")}` : "";
 }
 
 function column(title, hits, words) {
@@ -205,7 +206,7 @@ function legend(hits) {
 
 function about({ query, index, timings_ms = {} }) {
   const rows = [
-    ["Text", query.tokens === undefined ? null : `${count(query.tokens)} tokens${query.truncated ? `, ${count(query.tokens_used)} of them read` : ", all read"}`],
+    ["Text", query.tokens == null ? null : `${count(query.tokens)} tokens${query.truncated ? `, ${count(query.tokens_used)} of them read` : ", all read"}`],
     ...(query.images ?? []).map((it) => [`Screenshot ${it.name ?? ""}`, pictureWords(it)]),
     ["Screenshots' tokens", query.image_tokens ? count(query.image_tokens) : null],
     ["Encoder", query.model && `${query.model}${query.policy && query.policy !== "default" ? `, policy ${query.policy}` : ""}`],

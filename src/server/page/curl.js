@@ -14,12 +14,9 @@ export function curl(url, request, withKey) {
   return lines.join(" \\\n  ");
 }
 
-function fields({ images, filter = {}, ...simple }) {
-  const found = Object.entries(simple);
-  for (const [name, values] of Object.entries(filter)) {
-    for (const value of values) found.push([name, value]);
-  }
-  return found;
+/** Fields of a form: what is no text is JSON. */
+function fields({ images, ...others }) {
+  return Object.entries(others).map(([name, value]) => [name, typeof value === "string" ? value : JSON.stringify(value)]);
 }
 
 // Within -F a comma or semicolon ends a file's name unless it is quoted.

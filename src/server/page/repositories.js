@@ -30,7 +30,9 @@ export async function setUp() {
     sessionStorage.setItem(CHOSEN, select.value);
     fail("");
     show();
+    look();
   });
+  $("upload-again").addEventListener("click", uploadAgain);
   $("index-again").addEventListener("click", indexAgain);
   $("delete").addEventListener("click", remove);
   $("show-skipped").addEventListener("click", toggleSkipped);
@@ -56,14 +58,28 @@ export async function refresh(choose) {
   if (list.some(({ repository }) => repository === wanted)) select.value = wanted;
   if (select.value) sessionStorage.setItem(CHOSEN, select.value);
   show();
+  look();
+}
+
+/** Asks for the chosen repository itself: whether its index is stale is looked at only then. */
+async function look() {
+  const name = chosen();
+  if (!name) return;
+  const seen = await request("GET", url(name)).catch(() => null); // a list that is a little old will do
+  const at = list.findIndex(({ repository }) => repository === name);
+  if (!seen || at < 0) return;
+  const before = list[at];
+  list[at] = seen;
+  if (before.status !== seen.status || before.stale !== seen.stale) select.options[at].textContent = optionText(seen);
+  if (chosen() === name) show();
 }
 
 function options() {
   if (list.length === 0) return [el("option", { value: "" }, "None yet: add one below")];
-  return list.map((it) => el("option", { value: it.repository }, `${it.repository} (${inShort(it)})`));
+  return list.map((it) => el("option", { value: it.repository }, optionText(it)));
 }
 
-const inShort = ({ status, stale }) => STATES[status] + (stale ? ", out of date" : "");
+const optionText = ({ repository, status, stale }) => `${repository} (${STATES[status]}${stale ? ", out of date" : ""})`;
 
 const STATES = {
   building: "being indexed",
@@ -76,10 +92,9 @@ function show() {
   const it = current();
   $("repository-state").replaceChildren(...(it ? describe(it) : []));
   $("repository-actions").hidden = !it;
-  $("skipped").hidden = true;
-  $("show-skipped").setAttribute("aria-expanded", "false");
+  showSkipped(it);
   if (it) {
-    $("index-again").textContent = it.source?.kind === "upload" ? "Upload again …" : "Index again";
+    $("upload-again").hidden = it.source?.kind !== "upload";
     $("show-skipped").hidden = !it.skipped_count;
     $("show-skipped").textContent = `${count(it.skipped_count ?? 0)} skipped`;
   }
@@ -88,7 +103,7 @@ function show() {
 
 function describe(it) {
   const parts = [el("p", { className: `status ${it.status}` }, el("strong", {}, statusWords(it)))];
-  if (it.stale) parts.push(el("p", { className: "warn" }, "Out of date: its files have changed since it was indexed."));
+  if (it.stale) parts.push(el("p", { className: "warn" }, `Out of date: ${it.stale_reason ?? "its files have changed since it was indexed"}.`));
   if (it.failure && it.status !== "failed") {
     parts.push(el("p", { className: "warn" }, `The last indexing failed: ${sentence(it.failure)} The index before it still answers.`));
   }
@@ -118,47 +133,61 @@ function facts(it) {
   ].filter(Boolean).join(" · ");
 }
 
-async function toggleSkipped() {
-  const [box, button] = [$("skipped"), $("show-skipped")];
-  box.hidden = !box.hidden;
-  button.setAttribute("aria-expanded", String(!box.hidden));
-  if (box.hidden) return;
-  box.replaceChildren(el("p", { className: "hint" }, "Loading …"));
-  try {
-    const { skipped = [] } = await request("GET", url(chosen()));
-    const item = ({ path, reason }) => el("li", {}, el("code", {}, path), ` ${reason}`);
-    box.replaceChildren(el("ul", { className: "skipped", tabIndex: 0, "aria-label": "Skipped files" }, skipped.map(item)));
-  } catch (error) {
-    box.replaceChildren(el("p", { className: "error" }, error.message));
-  }
+let skippedOf = null; // the repository whose skipped files are shown
+
+function toggleSkipped() {
+  skippedOf = skippedOf === chosen() ? null : chosen();
+  showSkipped(current());
 }
 
-// Jobs.
+function showSkipped(it) {
+  const isShown = Boolean(it?.skipped) && skippedOf === it.repository;
+  $("skipped").hidden = !isShown;
+  $("show-skipped").setAttribute("aria-expanded", String(isShown));
+  if (!isShown) return;
+  const item = ({ path, reason }) => el("li", {}, el("code", {}, path), ` ${reason}`);
+  $("skipped").replaceChildren(el("ul", { className: "skipped", tabIndex: 0, "aria-label": "Skipped files" }, it.skipped.map(item)));
+}
+
+// Jobs. A repository names its last one, which may have ended; only what comes tells.
+
+const over = new Set();
 
 function follow(job) {
-  if (followed?.job === job) return;
+  const wanted = job && !over.has(job) ? job : null;
+  if ((followed?.job ?? null) === wanted) return;
   followed?.abort.abort();
-  followed = job && { job, abort: new AbortController(), said: "" };
-  $("job").hidden = !job;
-  if (!job) return;
-  showProgress(current()?.progress);
-  $("job-cancel").textContent = "Cancel";
-  watch(followed);
+  followed = wanted && { job: wanted, abort: new AbortController(), said: "", ran: false };
+  $("job").hidden = true;
+  if (followed) watch(followed);
 }
 
 async function watch(it) {
   try {
-    const last = await followJob(it.job, (state) => { if (followed === it) showProgress(state.progress, state.status); }, it.abort.signal);
+    const last = await followJob(it.job, (state) => takeState(it, state), it.abort.signal);
+    over.add(it.job);
     if (followed !== it) return;
     followed = null;
+    $("job").hidden = true;
+    if (!it.ran) return;
     await refresh();
     ended(last);
   } catch (error) {
     if (followed !== it || error.name === "AbortError") return;
     followed = null;
+    over.add(it.job);
     $("job").hidden = true;
     if (error.status !== 404) fail(`The progress can't be followed: ${error.message}`);
   }
+}
+
+function takeState(it, { status, progress }) {
+  const runs = status === "queued" || status === "running";
+  if (followed !== it || !runs) return;
+  if (!it.ran) $("job-cancel").textContent = "Cancel";
+  it.ran = true;
+  $("job").hidden = false;
+  showProgress(progress, status);
 }
 
 function ended({ repository, status, error }) {
@@ -300,26 +329,26 @@ async function upload(name) {
 
 async function begun({ repository }) {
   await refresh(repository);
+  if (followed) followed.ran = true; // even where it ends before its first event
   say(`Indexing of ${repository} has begun`);
   select.focus();
 }
 
 async function indexAgain() {
-  const it = current();
-  if (it.source?.kind === "path" && it.source.path) {
-    fail("");
-    try {
-      await begun(await index(it.repository, it.source.path, it.source.rev ?? ""));
-    } catch (error) {
-      fail(error.message);
-    }
-    return;
+  fail("");
+  try {
+    await begun(await request("PUT", url(chosen()), { json: {} })); // from where its files came before
+  } catch (error) {
+    fail(error.message);
   }
+}
+
+function uploadAgain() {
   $("add").open = true;
-  $("add-name").value = it.repository;
+  $("add-name").value = chosen();
   delete $("add-name").dataset.suggested;
-  chooseSource(it.source?.kind === "path" ? "path" : "upload");
-  (it.source?.kind === "path" ? $("add-path") : $("archive")).focus();
+  chooseSource("upload");
+  $("archive").focus();
 }
 
 async function remove() {
