@@ -20,8 +20,8 @@ use tokio::sync::watch;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
-use crate::retriever::{Granularity, RetrieverKind};
 use crate::service::metrics::Metrics;
+pub use crate::service::Usual;
 use crate::service::{Service, ServiceError};
 use embeddings::Means;
 use error::ApiError;
@@ -44,15 +44,6 @@ struct Inner {
     ending: watch::Sender<bool>,
     /// The OpenAPI document.
     document: OnceLock<Arc<str>>,
-}
-
-/// What a question is answered by where it does not say.
-#[derive(Debug, Clone, Copy)]
-pub struct Usual {
-    pub retriever: RetrieverKind,
-    pub granularity: Granularity,
-    pub results: usize,
-    pub rerank: usize,
 }
 
 impl State {

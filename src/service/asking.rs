@@ -35,7 +35,8 @@ pub struct Answered {
     served: Arc<Served>,
     staleness: Arc<Staleness>,
     query: Option<QueryEmbedding>,
-    images: Vec<Image>,
+    /// What became of each picture.
+    pub images: Vec<Image>,
     model: String,
     policy: &'static str,
     retriever: RetrieverKind,
@@ -295,5 +296,16 @@ impl Answered {
 
     pub fn is_stale(&self) -> bool {
         self.staleness.is_stale()
+    }
+
+    /// Whether the index is what its source is now.
+    pub fn staleness(&self) -> &Staleness {
+        &self.staleness
+    }
+
+    /// Windows of the index, and those of them that have a vector.
+    pub fn vectors(&self) -> (usize, usize) {
+        let counts = self.served.manifest().counts;
+        (counts.windows, counts.vectors)
     }
 }

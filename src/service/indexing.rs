@@ -107,7 +107,8 @@ impl Inner {
         let source =
             Sourced { root, revision: job.source.revision.as_deref(), options: ingest::options(&job.source.rules) };
         let encoder = Queued::new(self.inference.clone(), Class::Indexing, Arc::clone(&job.cancel));
-        let report = self.ingest(&repository, &lock, &source, &encoder, self.options.missing, &Watched(job))?;
+        let missing = if job.source.words_only { Missing::Leave } else { self.options.missing };
+        let report = self.ingest(&repository, &lock, &source, &encoder, missing, &Watched(job))?;
         drop(lock);
         self.metrics.cache_hits.inc_by(report.embedding.cached as u64);
         self.metrics.cache_misses.inc_by(report.embedding.embedded as u64);
@@ -187,6 +188,9 @@ impl Inner {
 
     /// Removes sources that came as archives and that no repository and no job is of any more.
     pub(super) fn remove_uploads(&self) {
+        if !self.options.keeps_jobs {
+            return;
+        }
         let uploads = self.repositories.uploads();
         let mut needed: Vec<String> = self.jobs.unfinished().iter().map(|it| it.source.path.clone()).collect();
         for repository in self.repositories.all() {
