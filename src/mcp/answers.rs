@@ -42,7 +42,7 @@ struct Found {
     path: String,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     function: Option<Function>,
-    score: f32,
+    score: f64,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     rest: Option<Rest>,
 }
@@ -63,10 +63,10 @@ struct Rest {
 
 #[derive(Debug, Serialize)]
 struct Scores {
-    lexical: f32,
-    mention: f32,
-    context: f32,
-    dense: f32,
+    lexical: f64,
+    mention: f64,
+    context: f64,
+    dense: f64,
 }
 
 #[derive(Debug, Serialize)]
@@ -149,8 +149,8 @@ impl Found {
 }
 
 /// To two places: more of a score says nothing.
-fn rounded(score: f32) -> f32 {
-    (score * 100.0).round() / 100.0
+fn rounded(score: f32) -> f64 {
+    (f64::from(score) * 100.0).round() / 100.0
 }
 
 /// What an agent should know of an answer.
@@ -168,7 +168,8 @@ fn notes(answered: &Answered, indexing: Option<Duration>) -> Vec<String> {
     let query = answered.located();
     let (read, all) = (query.query.tokens_used, query.query.tokens);
     let cut = read.zip(all).filter(|_| query.query.truncated);
-    let cut = cut.map(|(read, all)| format!("the encoder read {read} of the issue's {all} tokens; words count in full"));
+    let cut =
+        cut.map(|(read, all)| format!("the encoder read {read} of the issue's {all} tokens; words count in full"));
     let unused = |it: &crate::service::located::Image| {
         let reason = it.reason.as_deref().unwrap_or("it can't be");
         format!("the picture {} was not used: {reason}", it.name)
@@ -192,7 +193,7 @@ fn stale(staleness: &Staleness) -> Option<String> {
 #[derive(Debug, Serialize)]
 pub struct Indexed {
     path: String,
-    seconds: f32,
+    seconds: f64,
     files: usize,
     functions: usize,
     windows: usize,
@@ -267,7 +268,10 @@ impl Repositories {
 
     /// What is said of a folder without an index.
     pub fn none_of(folder: &Path) -> Answer {
-        let text = format!("{} has no index; locate_issue makes one of its words, index_repository embeds all of it.", folder.display());
+        let text = format!(
+            "{} has no index; locate_issue makes one of its words, index_repository embeds all of it.",
+            folder.display()
+        );
         answer(text, Repositories { repositories: Vec::new(), more: 0 })
     }
 

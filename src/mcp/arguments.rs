@@ -154,3 +154,120 @@ impl Options {
         Ok(bytes)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::imaging::Limits;
+    use crate::retriever::RetrieverKind;
+    use crate::service::Usual;
+    use crate::service::pictures::{Pictures, Web};
+
+    fn object(value: Value) -> JsonObject {
+        value.as_object().expect("an object").clone()
+    }
+
+    #[track_caller]
+    fn check_refused(arguments: Value, expected: &[&str]) {
+        let read = read::<LocateArguments>(Tool::LocateIssue, object(arguments)).and_then(|it| it.check());
+        let message = read.expect_err("refused").for_agents();
+        for part in expected {
+            assert!(message.contains(part), "`{message}` lacks `{part}`");
+        }
+        assert_eq!(message.lines().count(), 1, "{message}");
+    }
+
+    #[test]
+    fn a_bad_argument_is_refused_by_its_name() {
+        check_refused(json!({"titel": "x"}), &["locate_issue", "unknown field `titel`", "`title`"]);
+        check_refused(json!({"title": 3}), &["`title`", "expected a string"]);
+        check_refused(json!({"images": ["a", 3]}), &["`images[1]`", "expected a string"]);
+        check_refused(json!({"images": "a.png"}), &["`images`", "expected a sequence"]);
+        check_refused(json!({"granularity": "line"}), &["`granularity`", "`line`", "`function`"]);
+        check_refused(json!({"detail": "long"}), &["`detail`", "`short`"]);
+        check_refused(json!({"k": 0}), &["`k` is 0", "1 to 100"]);
+        check_refused(json!({"k": 101}), &["`k` is 101"]);
+        check_refused(json!({"k": -1}), &["`k`"]);
+        check_refused(json!({"k": "5"}), &["`k`"]);
+        check_refused(json!({"images": vec!["a"; 9]}), &["9 pictures"]);
+    }
+
+    #[test]
+    fn what_is_null_or_missing_is_not_given() {
+        let arguments = json!({"title": null, "k": null, "images": null, "path": null});
+        let read: LocateArguments = read(Tool::LocateIssue, object(arguments)).expect("read");
+        read.check().expect("usable");
+        assert!(read.title.is_none() && read.k.is_none() && read.detail.is_none());
+    }
+
+    fn options(folder: &Path, home: Option<&Path>) -> Options {
+        let limits = Limits { max_bytes: 10, max_pixels: 100 };
+        Options {
+            usual: Usual { retriever: RetrieverKind::Hybrid, granularity: Granularity::Both, results: 10, rerank: 100 },
+            pictures: Pictures::new(limits, Web::new(&[]).expect("no hosts")),
+            picture_bytes: 10,
+            folder: folder.to_owned(),
+            home: home.map(Path::to_owned),
+        }
+    }
+
+    #[test]
+    fn a_repository_is_a_folder_that_is_named_or_the_own_one() {
+        let scratch = tempfile::tempdir().expect("a folder");
+        let own = scratch.path().canonicalize().expect("there");
+        std::fs::create_dir(own.join("inner")).expect("writable");
+        std::fs::write(own.join("file"), "").expect("writable");
+        let options = options(&own, Some(Path::new("/nobody")));
+        let found = |path| options.repository(path).map_err(|error| error.for_agents());
+        assert_eq!(found(None).as_ref(), Ok(&own));
+        assert_eq!(found(Some(" ")).as_ref(), Ok(&own));
+        assert_eq!(found(Some("inner/..")).as_ref(), Ok(&own));
+        assert_eq!(found(own.join("inner").to_str()), Ok(own.join("inner")));
+        assert!(found(Some("file")).expect_err("a file").contains("it is a file"));
+        let gone = found(Some("gone")).expect_err("nothing");
+        assert!(gone.contains("`path`") && gone.contains("gone") && gone.contains("absolute path"), "{gone}");
+    }
+
+    #[test]
+    fn all_of_a_home_or_a_disk_is_nobodys_repository_unless_named() {
+        let scratch = tempfile::tempdir().expect("a folder");
+        let home = scratch.path().canonicalize().expect("there");
+        std::fs::create_dir(home.join("code")).expect("writable");
+        let options = options(&home, Some(&home));
+        let error = options.repository(None).expect_err("a home").for_agents();
+        assert!(error.contains("no `path` was given"), "{error}");
+        assert_eq!(options.repository(Some("~/code")).expect("named"), home.join("code"));
+        assert!(super::tests::options(Path::new("/"), None).repository(None).is_err());
+    }
+
+    #[tokio::test]
+    async fn a_picture_is_a_path_a_data_url_or_base64() {
+        let scratch = tempfile::tempdir().expect("a folder");
+        std::fs::write(scratch.path().join("a.png"), b"picture").expect("writable");
+        std::fs::write(scratch.path().join("long.png"), [0; 50]).expect("writable");
+        let options = options(scratch.path(), None);
+        let path = scratch.path().join("a.png").to_str().expect("UTF-8").to_owned();
+        let bytes = Source::Bytes(b"picture".to_vec());
+        let base64 = "A".repeat(2000);
+        for (image, expected) in [
+            ("a.png", bytes.clone()),
+            (path.as_str(), bytes.clone()),
+            (&format!("file://{path}"), bytes),
+            // As much as shows that it is too long.
+            ("long.png", Source::Bytes(vec![0; 11])),
+            ("data:image/png;base64,AA", Source::Url("data:image/png;base64,AA".to_owned())),
+            ("https://example.org/a.png", Source::Url("https://example.org/a.png".to_owned())),
+            (&base64, Source::Data(base64.clone())),
+        ] {
+            let given = options.pictures(&[image.to_owned()]).await.expect("a picture");
+            assert_eq!(given, [Given { param: "images[0]".to_owned(), source: expected }]);
+        }
+        let images = ["a.png".to_owned(), "b.png".to_owned()];
+        let error = options.pictures(&images).await.expect_err("nothing").for_agents();
+        assert!(error.contains("`images[1]`") && error.contains("b.png") && error.contains("data URL"), "{error}");
+        let error = options.pictures(&[".".to_owned()]).await.expect_err("a folder").for_agents();
+        assert!(error.contains("is no file"), "{error}");
+    }
+}

@@ -64,9 +64,7 @@ async fn asked(
 ) -> Result<(Answered, Option<Duration>), ToolError> {
     let name = service.name_of(folder);
     match service.locate(&name, ask.clone()).await {
-        Err(
-            ServiceError::UnknownRepository { .. } | ServiceError::NotBuilt { .. } | ServiceError::Failed { .. },
-        ) => {}
+        Err(ServiceError::UnknownRepository { .. } | ServiceError::NotBuilt { .. } | ServiceError::Failed { .. }) => {}
         other => return Ok((other?, None)),
     }
     let start = Instant::now();

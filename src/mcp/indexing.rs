@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
+use super::Tools;
 use super::answers::{Answer, Indexed};
 use super::arguments::PathArguments;
 use super::caller::Caller;
 use super::error::ToolError;
-use super::Tools;
 use crate::service::jobs::{Job, JobStatus, JobView, Progress};
 use crate::service::{Service, ServiceError};
 
@@ -32,8 +32,7 @@ impl Tools {
         let folder = self.options.repository(arguments.path.as_deref())?;
         let service = self.service().await?;
         let start = Instant::now();
-        let wanted =
-            Wanted { service: &service, folder: &folder, words_only: true, share: (0, 10), patience: None };
+        let wanted = Wanted { service: &service, folder: &folder, words_only: true, share: (0, 10), patience: None };
         let name = service.name_of(&folder);
         if !service.is_indexed(&name) {
             // Questions that come meanwhile are answered by that.
@@ -60,7 +59,7 @@ impl Wanted<'_> {
                 JobStatus::Cancelled if begun.is_own => return Err(ToolError::Cancelled),
                 JobStatus::Done if is_enough => return Ok(view),
                 // It was another call's, which did less or was cancelled.
-                _ => {}
+                _ => tokio::task::yield_now().await,
             }
         }
     }

@@ -64,10 +64,7 @@ pub struct Tools {
 
 impl Tools {
     /// Tools that wait for a service which is being started, so that an agent need not.
-    pub fn new(
-        service: impl Future<Output = Result<Arc<Service>, String>> + Send + 'static,
-        options: Options,
-    ) -> Self {
+    pub fn new(service: impl Future<Output = Result<Arc<Service>, String>> + Send + 'static, options: Options) -> Self {
         Tools { service: service.boxed().shared(), options }
     }
 

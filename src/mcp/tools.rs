@@ -138,8 +138,7 @@ impl Tool {
     }
 }
 
-const REPOSITORY: &str =
-    "The repository's folder, absolute or relative to the folder that this server was started in; that folder if not given.";
+const REPOSITORY: &str = "The repository's folder, absolute or relative to the folder that this server was started in; that folder if not given.";
 
 const TEXT: fn() -> Value = || json!({"type": "string"});
 const COUNT: fn() -> Value = || json!({"type": "integer"});
@@ -157,7 +156,8 @@ fn of_hit(is_function: bool) -> Value {
     let line = object(json!({"line": COUNT(), "text": TEXT()}), &["line", "text"]);
     let parts = ["lexical", "mention", "context", "dense"];
     let scores: JsonObject = parts.iter().map(|it| ((*it).to_owned(), NUMBER())).collect();
-    let mut properties = json!({"path": TEXT(), "score": NUMBER(), "lines": list(line), "scores": object(scores.into(), &parts)});
+    let mut properties =
+        json!({"path": TEXT(), "score": NUMBER(), "lines": list(line), "scores": object(scores.into(), &parts)});
     let mut required = vec!["path", "score"];
     if is_function {
         for (name, schema) in [("function", TEXT()), ("start_line", COUNT()), ("end_line", COUNT())] {
@@ -185,4 +185,72 @@ pub fn unknown(name: &str) -> String {
     let name: String = name.chars().filter(|it| !it.is_control()).take(64).collect();
     let known: Vec<&str> = Tool::ALL.iter().map(|it| it.name()).collect();
     format!("there is no tool `{name}`: call one of {}", known.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mcp::arguments::{LocateArguments, PathArguments, read};
+
+    /// Whether a tool takes an argument.
+    fn takes(tool: Tool, name: &str, value: &Value) -> Result<(), String> {
+        let arguments = JsonObject::from_iter([(name.to_owned(), value.clone())]);
+        let read = match tool {
+            Tool::LocateIssue => read::<LocateArguments>(tool, arguments).map(drop),
+            Tool::IndexRepository | Tool::IndexStatus => read::<PathArguments>(tool, arguments).map(drop),
+        };
+        read.map_err(|error| error.to_string())
+    }
+
+    fn properties(tool: Tool) -> JsonObject {
+        tool.input()["properties"].as_object().expect("an object").clone()
+    }
+
+    #[test]
+    fn a_tool_takes_what_its_schema_says() {
+        for tool in Tool::ALL {
+            for (name, schema) in properties(tool) {
+                let values = match (schema["enum"].as_array(), schema["type"].as_str().expect("a type")) {
+                    (Some(values), _) => values.clone(),
+                    (None, "string") => vec![json!("a")],
+                    (None, "integer") => vec![schema["minimum"].clone(), schema["maximum"].clone()],
+                    (None, "array") => vec![json!(["a"])],
+                    (None, other) => panic!("{name} is a {other}"),
+                };
+                for value in values {
+                    takes(tool, &name, &value).unwrap_or_else(|error| panic!("{name} = {value}: {error}"));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_schema_names_all_that_a_tool_takes() {
+        for tool in Tool::ALL {
+            let error = takes(tool, "pth", &json!("a")).expect_err("unknown");
+            assert!(error.contains("unknown field `pth`") && error.contains(tool.name()), "{error}");
+            let said: Vec<&str> = error.split('`').skip(3).step_by(2).filter(|it| !it.is_empty()).collect();
+            let mut named: Vec<String> = properties(tool).into_iter().map(|it| it.0).collect();
+            named.sort_unstable();
+            let mut said: Vec<&str> = said;
+            said.sort_unstable();
+            assert_eq!(said, named, "{error}");
+        }
+    }
+
+    #[test]
+    fn agents_get_little_to_read() {
+        let tools = Tool::ALL.map(described);
+        let length = serde_json::to_string(&tools).expect("JSON").len();
+        assert!(length < 6500, "{length} bytes of tools are in each of an agent's requests");
+        let hints = tools.map(|it| it.annotations.and_then(|it| it.read_only_hint));
+        assert_eq!(hints, [Some(true), Some(false), Some(true)]);
+    }
+
+    #[test]
+    fn a_tool_that_there_is_not_leads_to_those_that_there_are() {
+        assert_eq!(Tool::named("index_status"), Some(Tool::IndexStatus));
+        assert_eq!(Tool::named("locate"), None);
+        assert!(unknown("lo\ncate").contains("`locate`: call one of locate_issue, index_repository, index_status"));
+    }
 }

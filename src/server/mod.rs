@@ -20,8 +20,8 @@ use tokio::sync::watch;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
-use crate::service::metrics::Metrics;
 pub use crate::service::Usual;
+use crate::service::metrics::Metrics;
 use crate::service::{Service, ServiceError};
 use embeddings::Means;
 use error::ApiError;

@@ -38,8 +38,8 @@ pub use asking::{Answered, Ask};
 pub use error::ServiceError;
 use jobs::{Job, JobSource, Jobs};
 use metrics::Metrics;
-pub use repositories::{Repository, Staleness};
 use repositories::{Repositories, checked_name};
+pub use repositories::{Repository, Staleness};
 pub use views::{CacheView, RepositoryView, SkippedView, SourceView, Status};
 
 /// What a service works with.
@@ -111,8 +111,13 @@ impl Service {
     ///
     /// # Errors
     /// When the model does not work, or the directory can't be used.
-    pub async fn start(encoder: Box<dyn Encoder>, options: Options, metrics: Arc<Metrics>) -> Result<Arc<Self>, ServiceError> {
-        let inference = Inference::start(encoder, options.queue_tokens, metrics.meters.clone()).map_err(ServiceError::internal)?;
+    pub async fn start(
+        encoder: Box<dyn Encoder>,
+        options: Options,
+        metrics: Arc<Metrics>,
+    ) -> Result<Arc<Self>, ServiceError> {
+        let inference =
+            Inference::start(encoder, options.queue_tokens, metrics.meters.clone()).map_err(ServiceError::internal)?;
         let vector = canary(&inference).await?;
         if let Some(known) = encoder::canary_vector(inference.info())
             && vector::dot(&known, &vector) < CANARY_COSINE

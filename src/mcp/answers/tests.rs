@@ -25,7 +25,7 @@ fn a_short_answer_is_a_line_a_result() {
         &located.answer(),
         "Functions:\n1. src/cart.py:3-9 Cart.total (0.91)\nFiles:\n1. src/cart.py (1.50)",
         &json!({
-            "functions": [{"path": "src/cart.py", "function": "Cart.total", "start_line": 3, "end_line": 9, "score": 0.91_f32}],
+            "functions": [{"path": "src/cart.py", "function": "Cart.total", "start_line": 3, "end_line": 9, "score": 0.91}],
             "files": [{"path": "src/cart.py", "score": 1.5}],
             "stale": false,
             "notes": [],
@@ -102,7 +102,10 @@ fn repositories_are_a_line_each_the_newest_first() {
         "/code/r22: partial, stale, 3 files, 7 functions, 4 of 10 vectors; its vectors are of another model"
     );
     assert_eq!(lines[20], "and 3 more; name one by `path`");
-    assert_eq!((structured["more"].as_u64(), structured["repositories"][0]["status"].as_str()), (Some(3), Some("partial")));
+    assert_eq!(
+        (structured["more"].as_u64(), structured["repositories"][0]["status"].as_str()),
+        (Some(3), Some("partial"))
+    );
     assert!(Repositories::of(&[]).answer().text.starts_with("No repository is indexed"));
 }
 
@@ -114,7 +117,7 @@ fn an_index_that_was_made_is_told_in_numbers() {
         &indexed.answer(),
         "Indexed /code/r in 1.3 s: 3 files, 7 functions; 4 of 10 vectors, 6 of them new; 2 paths skipped.",
         &json!({
-            "path": "/code/r", "seconds": 1.26_f32, "files": 3, "functions": 7, "windows": 10, "vectors": 4, "embedded": 6, "skipped": 2,
+            "path": "/code/r", "seconds": 1.26, "files": 3, "functions": 7, "windows": 10, "vectors": 4, "embedded": 6, "skipped": 2,
         }),
     );
 }
