@@ -146,6 +146,7 @@ impl Sequence {
 
 impl MiniLm {
     fn read(&self, issue: &IssueReport) -> Result<Read, EncoderError> {
+        let _span = tracing::info_span!("tokenise").entered();
         let asked = Asked::of(issue, &self.checkpoint.query_instruction, &self.frame, |text| self.tokens(text))?;
         let mut windows = self.frame.windows(&asked.title.ids, &asked.body_text, &asked.body);
         windows.truncate(QUERY_WINDOWS);
@@ -193,7 +194,10 @@ impl MiniLm {
         if input.instruction.as_deref().is_some_and(|it| !it.trim().is_empty()) {
             return Err(EncoderError::Uninstructed { id: self.info.id.clone() });
         }
-        let text = self.tokens(input.text.as_deref().unwrap_or_default())?.ids;
+        let text = {
+            let _span = tracing::info_span!("tokenise").entered();
+            self.tokens(input.text.as_deref().unwrap_or_default())?.ids
+        };
         // Room for what opens and closes, at least.
         let limit = input.max_length.unwrap_or(self.frame.window).clamp(2, self.frame.window);
         let kept = text.len().min(limit - 2);
