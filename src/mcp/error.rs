@@ -62,13 +62,14 @@ fn of_service(error: &ServiceError) -> String {
         ServiceError::StorageFull => {
             "the disk is full, so no index can be kept: make room in Sightline's data directory".to_owned()
         }
+        // Any folder may be named, and only text can be written down.
+        ServiceError::PathNotAllowed => "`path`: it is not UTF-8, which an index needs: rename the folder".to_owned(),
         // It is the user's own machine, so that he may know all of it.
         ServiceError::Internal(cause) => format!("something failed inside: {cause:#}"),
         ServiceError::Input { param, error } => format!("`{param}`: {error}"),
         ServiceError::BadName { .. }
         | ServiceError::TooManyJobs { .. }
         | ServiceError::TooManyRepositories { .. }
-        | ServiceError::PathNotAllowed
         | ServiceError::Unusable { .. }
         | ServiceError::BadArchive { .. }
         | ServiceError::LargeArchive { .. }
@@ -97,6 +98,7 @@ mod tests {
         check(ServiceError::NotBuilt { id: id(), job: id() }, "index_status");
         check(ServiceError::Building { id: id(), job: id() }, "index_status");
         check(ServiceError::Failed { id: id(), reason: "no room".to_owned() }, "no room");
+        check(ServiceError::PathNotAllowed, "`path`");
         check(ServiceError::EmptyQuestion, "`title`");
         check(ServiceError::StorageFull, "make room");
         check(ServiceError::internal(anyhow::anyhow!("inner").context("outer")), "outer: inner");

@@ -334,6 +334,17 @@ fn an_input_that_ends_ends_it() {
     assert!(status.success() && output.len() == 1 && output[0].contains("locate_issue"), "{output:?} {log}");
 }
 
+#[cfg(unix)]
+#[test]
+fn a_signal_ends_it_as_the_end_of_its_input_does() {
+    let place = Place::new();
+    let mut server = place.server();
+    server.told("index_status", json!({}));
+    let signalled = Command::new("kill").args(["-TERM", &server.child.id().to_string()]).status().unwrap();
+    assert!(signalled.success());
+    assert!(server.child.wait().unwrap().success());
+}
+
 #[test]
 fn two_agents_share_an_index() {
     let place = Place::new();
