@@ -235,12 +235,14 @@ fn a_repository_is_indexed_with_progress_and_told_of() {
     assert!(text.contains(": ready, "), "{text}");
     // The command line knows the same index.
     let status = Command::new(env!("CARGO_BIN_EXE_sightline"))
-        .args(["status", "--json", "--repo", root.to_str().unwrap()])
+        .args(["status", "--json", root.to_str().unwrap()])
         .env_clear()
         .env("SIGHTLINE_INDEX_DATA_DIR", place.scratch.path().join("data"))
         .output()
         .unwrap();
-    assert!(status.status.success() && !String::from_utf8_lossy(&status.stdout).contains("\"stale\":true"));
+    let known: Value = serde_json::from_slice(&status.stdout).unwrap();
+    let build = &known["repositories"][0]["builds"][0];
+    assert_eq!((&build["status"], &build["stale"]), (&json!("ready"), &json!(false)), "{known:#}");
     // No question asked without progress is told of any.
     let (_, answer) = server.told("locate_issue", issue());
     assert_eq!((&answer["notes"], server.notifications.len()), (&json!([]), 0));
