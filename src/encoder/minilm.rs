@@ -22,6 +22,9 @@ use crate::vector;
 /// Windows of a long issue that its vector is the mean of. Issues that need more are mostly pasted logs.
 const QUERY_WINDOWS: usize = 8;
 
+/// Bytes of an input that is looked at: taking a text apart takes seconds for a megabyte, and no more than its beginning is read.
+const MOST_TEXT: usize = 1 << 20;
+
 /// Named by the type of its model: `tokenizers::Tokenizer` takes any, and reads all of them into a tree of values to tell them apart.
 type Tokenizer = TokenizerImpl<WordPiece, NormalizerWrapper, PreTokenizerWrapper, PostProcessorWrapper, DecoderWrapper>;
 
@@ -193,6 +196,9 @@ impl MiniLm {
         }
         if input.instruction.as_deref().is_some_and(|it| !it.trim().is_empty()) {
             return Err(EncoderError::Uninstructed { id: self.info.id.clone() });
+        }
+        if let Some(bytes) = input.text.as_ref().map(String::len).filter(|it| *it > MOST_TEXT) {
+            return Err(EncoderError::TooLarge { bytes, most: MOST_TEXT });
         }
         let text = {
             let _span = tracing::info_span!("tokenise").entered();

@@ -68,7 +68,8 @@ impl DataDirectory {
         let short: String = hash[..4].iter().map(|byte| format!("{byte:02x}")).collect();
         let name = source.file_name().map_or_else(|| "root".into(), |it| it.to_string_lossy());
         let is_plain = |it: char| it.is_ascii_alphanumeric() || "._-".contains(it);
-        let name: String = name.chars().map(|it| if is_plain(it) { it } else { '_' }).take(NAME_CHARACTERS).collect();
+        let plain = |(at, it): (usize, char)| if is_plain(it) && (at, it) != (0, '.') { it } else { '_' };
+        let name: String = name.chars().enumerate().map(plain).take(NAME_CHARACTERS).collect();
         self.named(&format!("{name}-{short}"))
     }
 

@@ -110,7 +110,8 @@ impl Inner {
         let source =
             Sourced { root, revision: job.source.revision.as_deref(), options: ingest::options(&job.source.rules) };
         let encoder = Queued::new(self.inference.clone(), Class::Indexing, Arc::clone(&job.cancel));
-        let report = self.ingest(&repository, &lock, &source, &encoder, self.options.missing, &Watched(job))?;
+        let missing = if job.source.words_only { Missing::Leave } else { self.options.missing };
+        let report = self.ingest(&repository, &lock, &source, &encoder, missing, &Watched(job))?;
         drop(lock);
         self.metrics.cache_hits.inc_by(report.embedding.cached as u64);
         self.metrics.cache_misses.inc_by(report.embedding.embedded as u64);
@@ -190,6 +191,9 @@ impl Inner {
 
     /// Removes sources that came as archives and that no repository and no job is of any more, but for one that has ended.
     pub(super) fn remove_uploads(&self, ended: Option<&Arc<Job>>) {
+        if !self.options.keeps_jobs {
+            return;
+        }
         let uploads = self.repositories.uploads();
         // One that is left for the next start will need its files.
         let is_over = |it: &Arc<Job>| ended.is_some_and(|ended| Arc::ptr_eq(it, ended)) && !self.jobs.is_closing();

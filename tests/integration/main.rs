@@ -9,6 +9,7 @@ mod encoder_golden;
 mod floors;
 mod hub;
 mod index;
+mod mcp;
 mod models;
 mod packaging;
 mod repository;

@@ -25,6 +25,9 @@ const GRACE: Duration = Duration::from_secs(10);
 /// Then it has to come faster than so many bytes a second: one byte now and then would hold a place for as long as it pleases.
 const LEAST_PACE: f64 = 16_384.0;
 
+/// Memory that is set aside for a body of unknown length when it begins.
+const STEP: u64 = 1 << 20;
+
 impl BodyLimits {
     pub fn new(settings: &Settings) -> Self {
         BodyLimits {
@@ -44,7 +47,8 @@ impl BodyLimits {
             return Ok(None);
         }
         check_encoding(headers)?;
-        let length = length(headers, body).unwrap_or(self.most);
+        // Who doesn't say how much comes gets more as it comes.
+        let length = length(headers, body).unwrap_or(STEP.min(self.most));
         if length > self.most {
             return Err(self.too_large());
         }
@@ -67,6 +71,11 @@ impl BodyLimits {
             if (bytes.len() + chunk.len()) as u64 > self.most {
                 drain_data(data);
                 return Err(self.too_large());
+            }
+            let needed = (bytes.len() + chunk.len()) as u64;
+            if !reserved.grow(needed) {
+                drain_data(data);
+                return Err(no_memory());
             }
             bytes.extend_from_slice(&chunk);
         }
