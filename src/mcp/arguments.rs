@@ -220,11 +220,12 @@ mod tests {
         std::fs::create_dir(own.join("inner")).expect("writable");
         std::fs::write(own.join("file"), "").expect("writable");
         let options = options(&own, Some(Path::new("/nobody")));
-        let found = |path| options.repository(path).map_err(|error| error.for_agents());
+        let found = |path: Option<&str>| options.repository(path).map_err(|error| error.for_agents());
         assert_eq!(found(None).as_ref(), Ok(&own));
         assert_eq!(found(Some(" ")).as_ref(), Ok(&own));
         assert_eq!(found(Some("inner/..")).as_ref(), Ok(&own));
-        assert_eq!(found(own.join("inner").to_str()), Ok(own.join("inner")));
+        let inner = own.join("inner");
+        assert_eq!(found(inner.to_str()), Ok(inner.clone()));
         assert!(found(Some("file")).expect_err("a file").contains("it is a file"));
         let gone = found(Some("gone")).expect_err("nothing");
         assert!(gone.contains("`path`") && gone.contains("gone") && gone.contains("absolute path"), "{gone}");

@@ -73,6 +73,7 @@ fn of_service(error: &ServiceError) -> String {
         | ServiceError::Unusable { .. }
         | ServiceError::BadArchive { .. }
         | ServiceError::LargeArchive { .. }
+        | ServiceError::LargeQuestion { .. }
         | ServiceError::Overloaded { .. }
         | ServiceError::NotReady { .. }
         | ServiceError::TooSlow { .. } => error.to_string(),
