@@ -58,6 +58,7 @@ impl Setup {
             refresh_files: 20,
             store_bytes: 1 << 30,
             queue_tokens: 1 << 20,
+            keeps_jobs: true,
         };
         let encoder = Box::new(encoder::bundled().expect("the model"));
         Setup { encoder, options, settings: defaults("server").try_into().expect("settings") }

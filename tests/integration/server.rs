@@ -499,7 +499,9 @@ fn a_build_that_runs_is_waited_for_cancelled_or_deleted() {
 fn an_interrupted_job_goes_on_after_a_restart_with_what_it_had() {
     let (data, shop, gate) = (tempfile::tempdir().expect("a folder"), shop(), Gate::new());
     let body = "def f():\n".to_owned() + &(0..4000).map(|it| format!("    line_{it} = {it}\n")).collect::<String>();
-    (0..4).for_each(|it| drop(shop.write(&format!("long_{it}.py"), body.replace("line", &format!("line{it}")))));
+    for it in 0..4 {
+        shop.write(&format!("long_{it}.py"), body.replace("line", &format!("line{it}")));
+    }
     let served = gated(data.path(), &shop.root, &gate, 1 << 20);
     let begun = served.json("PUT", "/v1/repositories/shop", json!({"source": {"path": shop.root}})).ok(202);
     let job = begun["job"].as_str().expect("a job").to_owned();
