@@ -68,7 +68,9 @@ impl GuardState {
             metrics_need_key: settings.metrics_need_key,
             senders: Senders::new(settings),
             places: Arc::new(Semaphore::new(settings.max_requests.min(Semaphore::MAX_PERMITS))),
-            arriving: Arc::new(Semaphore::new(settings.max_requests.saturating_mul(ARRIVING).min(Semaphore::MAX_PERMITS))),
+            arriving: Arc::new(Semaphore::new(
+                settings.max_requests.saturating_mul(ARRIVING).min(Semaphore::MAX_PERMITS),
+            )),
             bodies: BodyLimits::new(settings),
             request_time: seconds(settings.request_seconds),
             origins: settings.cors_origins.iter().filter_map(|it| HeaderValue::from_str(it).ok()).collect(),
