@@ -3,13 +3,14 @@
 #
 #   scripts/page_check.sh [binary]
 #
-# SIGHTLINE_SHOTS=folder keeps a picture of each test's last screen. SIGHTLINE_URL=http://127.0.0.1:8080/ tests a server that runs already.
+# PAGE_SHOTS=folder keeps a picture of each test's last screen. PAGE_URL=http://127.0.0.1:8080/ tests a server that runs already.
+# PAGE_SOURCES=1 tests the page as it lies in src/server/page, over a binary that was built before.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-export SIGHTLINE_BIN="${1:-$PWD/target/release/sightline}"
-if [[ -z "${SIGHTLINE_URL:-}" && ! -x "$SIGHTLINE_BIN" ]]; then
-  echo "page_check: there is no binary $SIGHTLINE_BIN: run cargo build --release" >&2
+export PAGE_BINARY="${1:-$PWD/target/release/sightline}"
+if [[ -z "${PAGE_URL:-}" && ! -x "$PAGE_BINARY" ]]; then
+  echo "page_check: there is no binary $PAGE_BINARY: run cargo build --release" >&2
   exit 2
 fi
 if [[ ! -x "${CHROMIUM:-/usr/bin/chromium}" ]]; then

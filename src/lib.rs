@@ -9,6 +9,7 @@ pub mod encoder;
 pub mod fsio;
 pub mod imaging;
 pub mod index;
+pub mod mcp;
 pub mod retriever;
 pub mod server;
 pub mod service;

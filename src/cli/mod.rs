@@ -16,6 +16,7 @@ mod json;
 mod loaded;
 mod locate;
 mod markdown;
+mod mcp;
 mod model;
 mod place;
 mod progress;
@@ -24,6 +25,7 @@ mod quantize;
 mod searched;
 mod serve;
 mod server_flags;
+mod service;
 mod status;
 mod terminal;
 
@@ -66,6 +68,7 @@ enum Command {
     Doctor(doctor::Arguments),
     Quantize(quantize::Arguments),
     Serve(serve::Arguments),
+    Mcp(mcp::Arguments),
     Config(config_command::Arguments),
     Completions(generate::CompletionArguments),
     Man(generate::ManArguments),
@@ -79,6 +82,7 @@ impl Cli {
         let of_command = match &self.command {
             Command::Config(arguments) => arguments.flags(),
             Command::Serve(arguments) => arguments.flags(),
+            Command::Mcp(arguments) => arguments.flags(),
             _ => Vec::new(),
         };
         data_dir.into_iter().chain(of_command).collect()
@@ -149,6 +153,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Doctor(arguments) => doctor::run(&arguments, settings),
         Command::Quantize(arguments) => quantize::run(&arguments, settings),
         Command::Serve(_) => serve::run(settings),
+        Command::Mcp(_) => mcp::run(settings),
         Command::Config(arguments) => config_command::run(&arguments, &loaded),
         Command::Completions(arguments) => generate::completions(&arguments),
         Command::Man(arguments) => generate::man(&arguments),

@@ -22,6 +22,9 @@ use crate::vector;
 /// Windows of a long issue that its vector is the mean of. Issues that need more are mostly pasted logs.
 const QUERY_WINDOWS: usize = 8;
 
+/// Bytes of an input that is looked at: taking a text apart takes seconds for a megabyte, and no more than its beginning is read.
+const MOST_TEXT: usize = 1 << 20;
+
 /// Named by the type of its model: `tokenizers::Tokenizer` takes any, and reads all of them into a tree of values to tell them apart.
 type Tokenizer = TokenizerImpl<WordPiece, NormalizerWrapper, PreTokenizerWrapper, PostProcessorWrapper, DecoderWrapper>;
 
@@ -146,6 +149,7 @@ impl Sequence {
 
 impl MiniLm {
     fn read(&self, issue: &IssueReport) -> Result<Read, EncoderError> {
+        let _span = tracing::info_span!("tokenise").entered();
         let asked = Asked::of(issue, &self.checkpoint.query_instruction, &self.frame, |text| self.tokens(text))?;
         let mut windows = self.frame.windows(&asked.title.ids, &asked.body_text, &asked.body);
         windows.truncate(QUERY_WINDOWS);
@@ -193,7 +197,13 @@ impl MiniLm {
         if input.instruction.as_deref().is_some_and(|it| !it.trim().is_empty()) {
             return Err(EncoderError::Uninstructed { id: self.info.id.clone() });
         }
-        let text = self.tokens(input.text.as_deref().unwrap_or_default())?.ids;
+        if let Some(bytes) = input.text.as_ref().map(String::len).filter(|it| *it > MOST_TEXT) {
+            return Err(EncoderError::TooLarge { bytes, most: MOST_TEXT });
+        }
+        let text = {
+            let _span = tracing::info_span!("tokenise").entered();
+            self.tokens(input.text.as_deref().unwrap_or_default())?.ids
+        };
         // Room for what opens and closes, at least.
         let limit = input.max_length.unwrap_or(self.frame.window).clamp(2, self.frame.window);
         let kept = text.len().min(limit - 2);

@@ -68,7 +68,8 @@ impl DataDirectory {
         let short: String = hash[..4].iter().map(|byte| format!("{byte:02x}")).collect();
         let name = source.file_name().map_or_else(|| "root".into(), |it| it.to_string_lossy());
         let is_plain = |it: char| it.is_ascii_alphanumeric() || "._-".contains(it);
-        let name: String = name.chars().map(|it| if is_plain(it) { it } else { '_' }).take(NAME_CHARACTERS).collect();
+        let plain = |(at, it): (usize, char)| if is_plain(it) && (at, it) != (0, '.') { it } else { '_' };
+        let name: String = name.chars().enumerate().map(plain).take(NAME_CHARACTERS).collect();
         self.named(&format!("{name}-{short}"))
     }
 
@@ -183,9 +184,12 @@ impl RepositoryDirectory {
         self.write_json("source.json", record)
     }
 
-    /// Changes whenever another build counts; `None` while none does.
+    /// Changes whenever another build counts or something else is said of the source; `None` while no build counts.
     pub fn stamp(&self) -> Option<Vec<u8>> {
-        fs::read(self.path.join("current.json")).ok()
+        let mut stamp = fs::read(self.path.join("current.json")).ok()?;
+        // What is said of the source is written after the build, and who looks in between must look again.
+        stamp.extend(fs::read(self.path.join("source.json")).unwrap_or_default());
+        Some(stamp)
     }
 
     /// The build that was made last, of whatever target.
@@ -385,4 +389,23 @@ fn unique_name() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     format!("{:016x}-{:x}-{:x}", now.as_nanos() as u64, std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_looked_between_a_build_and_what_is_said_of_its_source_looks_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = DataDirectory::new(folder.path()).named("shop");
+        let lock = directory.lock().unwrap();
+        assert_eq!(directory.stamp(), None);
+        fs::write(directory.path.join("current.json"), "{}").unwrap();
+        let between = directory.stamp();
+        assert!(between.is_some());
+        let record = SourceRecord { path: "/srv/shop".to_owned(), revision: None, rules: None, failure: None };
+        directory.set_source(&lock, &record).unwrap();
+        assert_ne!(directory.stamp(), between);
+    }
 }

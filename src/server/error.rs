@@ -163,6 +163,7 @@ impl From<ServiceError> for ApiError {
             ServiceError::Unusable { field, .. } => with(StatusCode::UNPROCESSABLE_ENTITY, "unusable").of(field),
             ServiceError::BadArchive { .. } => with(StatusCode::BAD_REQUEST, "archive_invalid"),
             ServiceError::LargeArchive { .. } => with(StatusCode::PAYLOAD_TOO_LARGE, "archive_too_large"),
+            ServiceError::LargeQuestion { .. } => with(StatusCode::PAYLOAD_TOO_LARGE, "text_too_large").of("body"),
             ServiceError::EmptyQuestion => with(StatusCode::BAD_REQUEST, "empty"),
             ServiceError::Overloaded { retry_after, .. } => {
                 with(StatusCode::TOO_MANY_REQUESTS, "overloaded").retry_after(retry_after)

@@ -31,11 +31,27 @@ impl Listening {
     /// # Errors
     /// When it is taken, or none of this machine.
     pub async fn bind(settings: &Settings) -> io::Result<Self> {
+        raise_descriptors();
         let listener = TcpListener::bind(settings.address()).await?;
         let address = listener.local_addr()?;
         Ok(Listening { listener, address })
     }
 }
+
+/// Lets the process have as many descriptors as it may: each connection is one, and shells give a thousand.
+#[cfg(unix)]
+fn raise_descriptors() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: it is given a place to write to, and that is all it touches.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0 && limit.rlim_cur < limit.rlim_max {
+        limit.rlim_cur = limit.rlim_max;
+        // SAFETY: it reads the limits that it is given. One that the system refuses leaves things as they are.
+        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
+    }
+}
+
+#[cfg(not(unix))]
+fn raise_descriptors() {}
 
 /// After a failure to take a connection, most often for want of descriptors, so long none is tried.
 const PAUSE: Duration = Duration::from_millis(20);

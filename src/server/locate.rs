@@ -36,6 +36,7 @@ struct LocateRequest {
     title: Option<String>,
     /// Text or Markdown.
     body: Option<String>,
+    #[schema(max_items = 8)]
     images: Option<Vec<ImageInput>>,
     /// Results in each list; fewer when there are fewer candidates.
     #[schema(minimum = 1, example = 10)]
@@ -55,6 +56,7 @@ struct LocateRequest {
 #[serde(deny_unknown_fields)]
 struct ImageInput {
     /// Base64, or a data URL.
+    #[schema(min_length = 1)]
     data: String,
     /// What it is called in the answer.
     name: Option<String>,
@@ -111,7 +113,7 @@ enum Mode {
 /// Send JSON, or a form (`multipart/form-data`) with the fields `title`, `body`, `image` (a file, may be repeated) and the others by their
 /// names, `filter` as JSON.
 #[utoipa::path(
-    post, path = "/v1/repositories/{repo}/locate", tag = "repositories", params(("repo" = String, Path)),
+    post, path = "/v1/repositories/{repo}/locate", tag = "repositories", params(("repo" = String, Path, pattern = "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")),
     request_body(content((LocateRequest = "application/json"), (LocateForm = "multipart/form-data"))),
     responses((status = 200, body = Located), Failures)
 )]

@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
-use crate::retriever::{Granularity, RetrieverKind};
+pub use crate::service::Usual;
 use crate::service::metrics::Metrics;
 use crate::service::{Service, ServiceError};
 use embeddings::Means;
@@ -44,15 +44,6 @@ struct Inner {
     ending: watch::Sender<bool>,
     /// The OpenAPI document.
     document: OnceLock<Arc<str>>,
-}
-
-/// What a question is answered by where it does not say.
-#[derive(Debug, Clone, Copy)]
-pub struct Usual {
-    pub retriever: RetrieverKind,
-    pub granularity: Granularity,
-    pub results: usize,
-    pub rerank: usize,
 }
 
 impl State {

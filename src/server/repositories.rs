@@ -92,7 +92,7 @@ async fn list(Shared(state): Shared<State>) -> Result<axum::Json<RepositoryList>
 /// The work is done in the background by the job that is named. The index before it answers until then.
 #[utoipa::path(
     put, path = "/v1/repositories/{repo}", tag = "repositories",
-    params(("repo" = String, Path, description = "A name of your choice: letters, digits, dots, dashes, underscores.")),
+    params(("repo" = String, Path, description = "A name of your choice: letters, digits, dots, dashes, underscores.", pattern = "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")),
     request_body = PutRequest,
     responses((status = 202, body = Begun), Failures)
 )]
@@ -119,7 +119,7 @@ async fn put(
 ///
 /// Also what was skipped, and whether its index is what its source is now.
 #[utoipa::path(
-    get, path = "/v1/repositories/{repo}", tag = "repositories", params(("repo" = String, Path)),
+    get, path = "/v1/repositories/{repo}", tag = "repositories", params(("repo" = String, Path, pattern = "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")),
     responses((status = 200, body = RepositoryView), Failures)
 )]
 async fn get(Shared(state): Shared<State>, Path(repo): Path<String>) -> Result<axum::Json<RepositoryView>, ApiError> {
@@ -130,7 +130,7 @@ async fn get(Shared(state): Shared<State>, Path(repo): Path<String>) -> Result<a
 ///
 /// A job that makes it is cancelled first. Files that were uploaded go too; a folder on the server stays as it is.
 #[utoipa::path(
-    delete, path = "/v1/repositories/{repo}", tag = "repositories", params(("repo" = String, Path)),
+    delete, path = "/v1/repositories/{repo}", tag = "repositories", params(("repo" = String, Path, pattern = "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")),
     responses((status = 204), Failures)
 )]
 async fn delete(Shared(state): Shared<State>, Path(repo): Path<String>) -> Result<StatusCode, ApiError> {
@@ -142,10 +142,10 @@ async fn delete(Shared(state): Shared<State>, Path(repo): Path<String>) -> Resul
 ///
 /// The body is a tar, a tar.gz or a zip. Only regular files are taken from it; one folder that holds all is left out of the paths.
 #[utoipa::path(
-    post, path = "/v1/repositories/{repo}/snapshot", tag = "repositories", params(("repo" = String, Path)),
+    post, path = "/v1/repositories/{repo}/snapshot", tag = "repositories", params(("repo" = String, Path, pattern = "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")),
     request_body(content(
-        (Vec<u8> = "application/x-tar"), (Vec<u8> = "application/gzip"), (Vec<u8> = "application/zip"),
-        (Vec<u8> = "application/octet-stream")
+        (Archive = "application/x-tar"), (Archive = "application/gzip"), (Archive = "application/zip"),
+        (Archive = "application/octet-stream")
     )),
     responses((status = 202, body = Begun), Failures)
 )]
@@ -161,6 +161,21 @@ async fn upload(
     receive(&arrival, request.into_body()).await?;
     let added = service.add_archive(&repo, arrival, JobRest::default()).await?;
     Ok(Begun::of(&added))
+}
+
+/// The bytes of an archive.
+#[derive(ToSchema)]
+#[schema(value_type = String, format = Binary)]
+struct Archive(#[expect(dead_code, reason = "it is a shape for the documentation; the body is streamed")] Vec<u8>);
+
+/// An event of a job.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "it is a shape for the documentation")]
+struct JobEvent {
+    /// `progress`, or `end` for the last one.
+    event: String,
+    /// The job as JSON.
+    data: String,
 }
 
 /// Media types of archives, and the one that clients send who don't know.
@@ -237,7 +252,7 @@ async fn cancel(
 /// Server-sent events: `progress` with the job whenever it changes, at most ten times a second, then `end`.
 #[utoipa::path(
     get, path = "/v1/jobs/{job}/events", tag = "jobs", params(("job" = String, Path)),
-    responses((status = 200, body = String, content_type = "text/event-stream"), Failures)
+    responses((status = 200, body = JobEvent, content_type = "text/event-stream"), Failures)
 )]
 async fn events(
     Shared(state): Shared<State>,

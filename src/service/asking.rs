@@ -16,6 +16,9 @@ use crate::types::{IssueReport, Level};
 /// A question waits no longer for an index to be brought up to date; it goes on, and the next one has it.
 const REFRESH_WAIT: Duration = Duration::from_secs(2);
 
+/// Bytes of an issue's text: forty times what forges take, and what an encoder takes apart in seconds.
+const MOST_TEXT: usize = 1 << 20;
+
 /// What is asked.
 #[derive(Debug, Clone)]
 pub struct Ask {
@@ -35,7 +38,8 @@ pub struct Answered {
     served: Arc<Served>,
     staleness: Arc<Staleness>,
     query: Option<QueryEmbedding>,
-    images: Vec<Image>,
+    /// What became of each picture.
+    pub images: Vec<Image>,
     model: String,
     policy: &'static str,
     retriever: RetrieverKind,
@@ -109,6 +113,10 @@ impl Service {
     }
 
     fn check(&self, ask: &Ask) -> Result<(), ServiceError> {
+        let bytes = ask.report.title.len() + ask.report.body.len();
+        if bytes > MOST_TEXT {
+            return Err(ServiceError::LargeQuestion { bytes, most: MOST_TEXT });
+        }
         let is_blank = ask.report.title.trim().is_empty() && ask.report.body.trim().is_empty();
         if is_blank && ask.report.images.is_empty() {
             return Err(ServiceError::EmptyQuestion);
@@ -295,5 +303,16 @@ impl Answered {
 
     pub fn is_stale(&self) -> bool {
         self.staleness.is_stale()
+    }
+
+    /// Whether the index is what its source is now.
+    pub fn staleness(&self) -> &Staleness {
+        &self.staleness
+    }
+
+    /// Windows of the index, and those of them that have a vector.
+    pub fn vectors(&self) -> (usize, usize) {
+        let counts = self.served.manifest().counts;
+        (counts.windows, counts.vectors)
     }
 }

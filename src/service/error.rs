@@ -44,6 +44,10 @@ pub enum ServiceError {
     LargeArchive { reason: String },
     #[error("there is nothing to ask: give a title, a body or a picture")]
     EmptyQuestion,
+    #[error(
+        "the issue has {bytes} bytes of text, more than the {most} that are read: send the report without what is attached to it"
+    )]
+    LargeQuestion { bytes: usize, most: usize },
     #[error("{waiting} tokens wait for the encoder, as many as may: ask again in {} s", retry_after.as_secs())]
     Overloaded { waiting: usize, retry_after: Duration },
     #[error("the service is not ready ({what}): ask again")]

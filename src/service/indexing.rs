@@ -73,20 +73,23 @@ impl Inner {
             let cause = "the job panicked".to_owned();
             Err(IngestError::Encoder(EncoderError::Compute { sequences: 0, cause }))
         });
+        self.remove_uploads(Some(job));
+        if let Ok(repository) = self.repositories.get(&view.repository) {
+            repository.outdate();
+        }
         match outcome {
             Ok(report) => {
                 tracing::info!(files = report.counts.files, seconds = report.time.as_secs_f32(), "indexed");
                 self.jobs.finish(job, JobStatus::Done, Some(result(&report)), None);
             }
-            Err(IngestError::Stopped { .. }) if self.jobs.is_closing() => self.jobs.leave(job),
-            Err(IngestError::Stopped { .. }) => self.jobs.finish(job, JobStatus::Cancelled, None, None),
-            Err(IngestError::Encoder(EncoderError::Stopped)) if self.jobs.is_closing() => self.jobs.leave(job),
+            // Whatever it was that failed, it was told to stop.
+            Err(_) if self.jobs.is_closing() => self.jobs.leave(job),
+            Err(_) if job.is_cancelled() => self.jobs.finish(job, JobStatus::Cancelled, None, None),
             Err(error) => {
                 tracing::warn!(cause = error.to_string(), "a repository could not be indexed");
                 self.jobs.finish(job, JobStatus::Failed, None, Some(told(&error)));
             }
         }
-        self.remove_uploads();
     }
 
     fn index(&self, job: &Arc<Job>, name: &str) -> Result<Report, IngestError> {
@@ -107,7 +110,8 @@ impl Inner {
         let source =
             Sourced { root, revision: job.source.revision.as_deref(), options: ingest::options(&job.source.rules) };
         let encoder = Queued::new(self.inference.clone(), Class::Indexing, Arc::clone(&job.cancel));
-        let report = self.ingest(&repository, &lock, &source, &encoder, self.options.missing, &Watched(job))?;
+        let missing = if job.source.words_only { Missing::Leave } else { self.options.missing };
+        let report = self.ingest(&repository, &lock, &source, &encoder, missing, &Watched(job))?;
         drop(lock);
         self.metrics.cache_hits.inc_by(report.embedding.cached as u64);
         self.metrics.cache_misses.inc_by(report.embedding.embedded as u64);
@@ -185,10 +189,17 @@ impl Inner {
         Ok(true)
     }
 
-    /// Removes sources that came as archives and that no repository and no job is of any more.
-    pub(super) fn remove_uploads(&self) {
+    /// Removes sources that came as archives and that no repository and no job is of any more, but for one that has ended.
+    pub(super) fn remove_uploads(&self, ended: Option<&Arc<Job>>) {
+        if !self.options.keeps_jobs {
+            return;
+        }
         let uploads = self.repositories.uploads();
-        let mut needed: Vec<String> = self.jobs.unfinished().iter().map(|it| it.source.path.clone()).collect();
+        // One that is left for the next start will need its files.
+        let is_over = |it: &Arc<Job>| ended.is_some_and(|ended| Arc::ptr_eq(it, ended)) && !self.jobs.is_closing();
+        let unfinished = self.jobs.unfinished();
+        let mut needed: Vec<String> =
+            unfinished.iter().filter(|it| !is_over(it)).map(|it| it.source.path.clone()).collect();
         for repository in self.repositories.all() {
             match repository.directory.source() {
                 Ok(source) => needed.extend(source.map(|it| it.path)),

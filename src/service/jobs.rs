@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -29,6 +29,9 @@ pub struct JobSource {
     pub revision: Option<String>,
     /// How its files are chosen.
     pub rules: Rules,
+    /// Whether nothing is embedded, whatever the service does otherwise: that takes seconds, and questions fill in what they compare.
+    #[serde(default)]
+    pub words_only: bool,
 }
 
 /// What has become of a job.
@@ -140,7 +143,8 @@ pub enum Work {
 
 /// All jobs.
 pub struct Jobs {
-    folder: PathBuf,
+    /// `None`: nothing is written down, and a restart knows nothing of them.
+    folder: Option<PathBuf>,
     state: Mutex<State>,
     bell: Condvar,
 }
@@ -173,11 +177,16 @@ impl Jobs {
             }
         }
         records.sort_by_key(|it| (it.view.finished.unwrap_or(u64::MAX), it.view.created));
-        let jobs = Jobs { folder, state: Mutex::default(), bell: Condvar::new() };
+        let jobs = Jobs { folder: Some(folder), ..Jobs::forgetful() };
         for record in records {
             jobs.restore(record);
         }
         Ok(jobs)
+    }
+
+    /// Jobs that end with the process.
+    pub fn forgetful() -> Self {
+        Jobs { folder: None, state: Mutex::default(), bell: Condvar::new() }
     }
 
     fn restore(&self, Record { mut view, source }: Record) {
@@ -297,7 +306,10 @@ impl Jobs {
 
     /// Says what has become of a job.
     pub fn finish(&self, job: &Arc<Job>, status: JobStatus, result: Option<JobResult>, error: Option<JobError>) {
-        let finished = job.view.send_if_modified(|view| {
+        let mut state = self.state();
+        // Who hears that it is done may add the next one.
+        state.free(job);
+        let is_first = job.view.send_if_modified(|view| {
             let is_first = !view.status.is_finished();
             if is_first {
                 (view.status, view.progress, view.finished) = (status, None, Some(now()));
@@ -305,11 +317,7 @@ impl Jobs {
             }
             is_first
         });
-        let mut state = self.state();
-        if state.running.as_ref().is_some_and(|it| Arc::ptr_eq(it, job)) {
-            state.running = None;
-        }
-        if finished {
+        if is_first {
             // A disk without room: the job is done again after a restart.
             if let Err(error) = self.write(job) {
                 tracing::warn!(cause = error.to_string(), "the end of a job could not be written down");
@@ -320,10 +328,7 @@ impl Jobs {
 
     /// Leaves a job for the next start.
     pub fn leave(&self, job: &Arc<Job>) {
-        let mut state = self.state();
-        if state.running.as_ref().is_some_and(|it| Arc::ptr_eq(it, job)) {
-            state.running = None;
-        }
+        self.state().free(job);
     }
 
     pub fn is_closing(&self) -> bool {
@@ -346,18 +351,20 @@ impl Jobs {
         while state.finished.len() > MOST_FINISHED {
             let Some(oldest) = state.finished.pop_front() else { break };
             state.known.remove(&oldest);
-            let _ = fs::remove_file(self.file(&oldest));
+            let _ = self.file(&oldest).map(fs::remove_file);
         }
     }
 
-    fn file(&self, id: &str) -> PathBuf {
-        self.folder.join(format!("{id}.json"))
+    fn file(&self, id: &str) -> Option<PathBuf> {
+        self.folder.as_ref().map(|it| it.join(format!("{id}.json")))
     }
 
     fn write(&self, job: &Job) -> std::io::Result<()> {
         let record = Record { view: JobView { progress: None, ..job.view() }, source: job.source.clone() };
-        let path = self.file(&record.view.job);
-        fsio::write_atomically(Path::new(&path), |out| Ok(serde_json::to_writer(out, &record)?))
+        match self.file(&record.view.job) {
+            Some(path) => fsio::write_atomically(&path, |out| Ok(serde_json::to_writer(out, &record)?)),
+            None => Ok(()),
+        }
     }
 }
 
@@ -368,6 +375,11 @@ impl State {
             Work::Fill(_) => None,
         });
         self.running.iter().chain(waiting)
+    }
+
+    /// Notes that a job runs no more.
+    fn free(&mut self, job: &Arc<Job>) {
+        self.running.take_if(|it| Arc::ptr_eq(it, job));
     }
 
     fn of_repository(&self, repository: &str) -> Option<Arc<Job>> {
@@ -381,11 +393,13 @@ fn now() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     fn source() -> JobSource {
         let rules = crate::retriever::ingest::rules(&crate::snapshot::Options::default());
-        JobSource { path: "/x".to_owned(), revision: None, rules }
+        JobSource { path: "/x".to_owned(), revision: None, rules, words_only: false }
     }
 
     fn open(folder: &Path) -> Jobs {
@@ -423,6 +437,15 @@ mod tests {
         let names: Vec<String> = open(folder.path()).unfinished().iter().map(|it| it.view().repository).collect();
         assert_eq!(names, ["b"]);
         drop(second);
+    }
+
+    #[test]
+    fn jobs_that_end_with_the_process_are_jobs_all_the_same() {
+        let jobs = Jobs::forgetful();
+        let job = jobs.add("a", source()).expect("room");
+        assert_eq!(index(jobs.next()).view().job, job.view().job);
+        jobs.finish(&job, JobStatus::Done, None, None);
+        assert_eq!(jobs.get(&job.view().job).expect("known").view().status, JobStatus::Done);
     }
 
     #[test]

@@ -29,6 +29,7 @@ use crate::index::store::Store;
 use crate::retriever::inference::Inference;
 use crate::retriever::ingest::{self, Missing};
 use crate::retriever::ranker::Weights;
+use crate::retriever::{Granularity, RetrieverKind};
 use crate::snapshot::archive::{self, ArchiveError, ArchiveLimits};
 use crate::snapshot::{self, SnapshotError};
 use crate::vector;
@@ -37,8 +38,8 @@ pub use asking::{Answered, Ask};
 pub use error::ServiceError;
 use jobs::{Job, JobSource, Jobs};
 use metrics::Metrics;
-pub use repositories::Repository;
 use repositories::{Repositories, checked_name};
+pub use repositories::{Repository, Staleness};
 pub use views::{CacheView, RepositoryView, SkippedView, SourceView, Status};
 
 /// What a service works with.
@@ -59,6 +60,18 @@ pub struct Options {
     pub store_bytes: u64,
     /// Tokens of requests that may wait for the encoder.
     pub queue_tokens: usize,
+    /// Whether jobs are written down and gone on with after a restart, and archives tidied up. One process of a data directory does: another
+    /// would begin the jobs that the first is at.
+    pub keeps_jobs: bool,
+}
+
+/// What a question is answered by where it does not say.
+#[derive(Debug, Clone, Copy)]
+pub struct Usual {
+    pub retriever: RetrieverKind,
+    pub granularity: Granularity,
+    pub results: usize,
+    pub rerank: usize,
 }
 
 /// A running service.
@@ -98,8 +111,13 @@ impl Service {
     ///
     /// # Errors
     /// When the model does not work, or the directory can't be used.
-    pub async fn start(encoder: Box<dyn Encoder>, options: Options, metrics: Arc<Metrics>) -> Result<Arc<Self>, ServiceError> {
-        let inference = Inference::start(encoder, options.queue_tokens, metrics.meters.clone()).map_err(ServiceError::internal)?;
+    pub async fn start(
+        encoder: Box<dyn Encoder>,
+        options: Options,
+        metrics: Arc<Metrics>,
+    ) -> Result<Arc<Self>, ServiceError> {
+        let inference =
+            Inference::start(encoder, options.queue_tokens, metrics.meters.clone()).map_err(ServiceError::internal)?;
         let vector = canary(&inference).await?;
         if let Some(known) = encoder::canary_vector(inference.info())
             && vector::dot(&known, &vector) < CANARY_COSINE
@@ -170,7 +188,7 @@ impl Service {
     pub fn add(&self, name: &str, path: Option<&str>, rest: JobRest) -> Result<Arc<Job>, ServiceError> {
         checked_name(name)?;
         if let Some(path) = path {
-            return self.begin(name, self.allowed(path)?, rest, false);
+            return self.begin(name, self.allowed(path)?, rest, Kind::default());
         }
         let repository = self.inner.repositories.get(name)?;
         let source = repository.directory.source()?;
@@ -178,16 +196,36 @@ impl Service {
         let path = PathBuf::from(source.path);
         let detached = path.starts_with(self.inner.repositories.uploads());
         let revision = rest.revision.clone().or(source.revision);
-        self.begin(name, path, JobRest { revision, ..rest }, detached)
+        self.begin(name, path, JobRest { revision, ..rest }, Kind { detached, ..Kind::default() })
+    }
+
+    /// The name of the repository in a folder, an absolute path without links: the one that the command line knows it by.
+    pub fn name_of(&self, folder: &Path) -> String {
+        self.inner.options.data.repository(folder).id
+    }
+
+    /// Adds the repository in a folder that the user of this machine named, by [`Self::name_of`], or indexes it again. Reads files.
+    ///
+    /// # Errors
+    /// A repository that is being built.
+    pub fn add_folder(&self, folder: &Path, words_only: bool) -> Result<Arc<Job>, ServiceError> {
+        let kind = Kind { words_only, ..Kind::default() };
+        self.begin(&self.name_of(folder), folder.to_owned(), JobRest::default(), kind)
+    }
+
+    /// Whether a repository of this name has an index, or had one at some time.
+    pub fn is_indexed(&self, name: &str) -> bool {
+        self.inner.repositories.get(name).is_ok_and(|it| it.directory.stamp().is_some())
     }
 
     /// Puts a job for a folder into the queue.
-    fn begin(&self, name: &str, path: PathBuf, rest: JobRest, detached: bool) -> Result<Arc<Job>, ServiceError> {
+    fn begin(&self, name: &str, path: PathBuf, rest: JobRest, kind: Kind) -> Result<Arc<Job>, ServiceError> {
         let path = path.to_str().ok_or(ServiceError::PathNotAllowed)?.to_owned();
-        let rules = ingest::rules(&self.chosen(&rest, detached)?);
+        let rules = ingest::rules(&self.chosen(&rest, kind.detached)?);
         let is_new = self.inner.repositories.get(name).is_err();
         let repository = self.inner.repositories.get_or_add(name)?;
-        let job = self.inner.jobs.add(name, JobSource { path, revision: rest.revision, rules });
+        let source = JobSource { path, revision: rest.revision, rules, words_only: kind.words_only };
+        let job = self.inner.jobs.add(name, source);
         match &job {
             Ok(job) => repository.set_job(&job.view().job),
             Err(_) if is_new => self.inner.repositories.forget(name),
@@ -252,7 +290,7 @@ impl Service {
             let extracted = extracted.map_err(of_archive)?;
             tracing::info!(files = extracted.files, skipped = extracted.skipped.len(), "an archive was unpacked");
             // Until the job is known, nobody may take the folder for one that is left.
-            let job = own.begin(&name, arrival.sources(), rest, true);
+            let job = own.begin(&name, arrival.sources(), rest, Kind { detached: true, ..Kind::default() });
             if job.is_err() {
                 let _ = std::fs::remove_dir_all(arrival.sources());
             }
@@ -337,6 +375,14 @@ pub struct JobRest {
     pub max_file_bytes: Option<u64>,
 }
 
+/// What kind of source a job is of, and how much is made of it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Kind {
+    /// It came as an archive.
+    detached: bool,
+    words_only: bool,
+}
+
 /// A place for an archive. Dropped, it is one that may be removed unless a job is of it.
 pub struct Arrival {
     folder: PathBuf,
@@ -405,7 +451,7 @@ impl Inner {
         for replaced in store.replaced() {
             tracing::warn!(what = replaced.what, "the store of vectors was damaged, so a new one was begun");
         }
-        let jobs = Jobs::open(data.jobs())?;
+        let jobs = if options.keeps_jobs { Jobs::open(data.jobs())? } else { Jobs::forgetful() };
         let repositories = Repositories::open(data)?;
         for job in jobs.unfinished() {
             let view = job.view();
@@ -414,7 +460,7 @@ impl Inner {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let (arriving, ranking) = (Mutex::default(), Arc::new(Semaphore::new(cores)));
         let inner = Inner { options, inference, store, repositories, jobs, arriving, ranking, metrics };
-        inner.remove_uploads();
+        inner.remove_uploads(None);
         Ok(inner)
     }
 
@@ -437,7 +483,7 @@ impl Inner {
         };
         repository.directory.clone().remove(lock)?;
         self.repositories.forget(name);
-        self.remove_uploads();
+        self.remove_uploads(None);
         Ok(())
     }
 }

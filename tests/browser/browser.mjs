@@ -29,9 +29,21 @@ export async function open(browser, url, { viewport = { width: 1280, height: 900
     const address = new URL(request.url());
     if (address.protocol.startsWith("http") && address.origin !== new URL(url).origin) page.faults.push(`asked ${address.origin}`);
   });
+  if (process.env.PAGE_SOURCES) await context.route(/\/(page\/[a-z.]+|docs)?$/, edited);
   const response = await page.goto(url);
   assert.equal(response.headers()["content-security-policy"]?.includes("default-src 'none'"), true, "the page has a policy");
   return page;
+}
+
+const SOURCES = path.resolve(import.meta.dirname, "../../src/server/page");
+
+/** A file of the page as it lies in the source, with the headers of the one in the program. */
+async function edited(route) {
+  const name = path.basename(new URL(route.request().url()).pathname);
+  const file = path.join(SOURCES, { "": "index.html", docs: "docs.html" }[name] ?? name);
+  const response = await route.fetch();
+  const isPage = fs.existsSync(file) && response.ok();
+  return isPage ? route.fulfill({ response, body: fs.readFileSync(file) }) : route.fulfill({ response });
 }
 
 /** No rule of WCAG 2.2 AA that a program can check is broken. */
@@ -44,9 +56,9 @@ export async function expectAccessible(page) {
   assert.deepEqual(found, []);
 }
 
-/** With SIGHTLINE_SHOTS, each test leaves a picture of its last screen there. */
+/** With PAGE_SHOTS, each test leaves a picture of its last screen there. */
 export async function shoot(page, name) {
-  const folder = process.env.SIGHTLINE_SHOTS;
+  const folder = process.env.PAGE_SHOTS;
   if (!folder) return;
   fs.mkdirSync(folder, { recursive: true });
   await page.screenshot({ path: path.join(folder, `${name.replace(/\W+/g, "-")}.png`), fullPage: true }).catch(() => {});

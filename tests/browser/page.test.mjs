@@ -7,7 +7,7 @@ import path from "node:path";
 import { after, before, test } from "node:test";
 
 import { expectAccessible, launch, open, shoot } from "./browser.mjs";
-import { root, start } from "./server.mjs";
+import { root, start, until } from "./server.mjs";
 
 const FIXTURE = path.join(root, "tests/fixtures/repository");
 const PICTURES = path.join(root, "tests/fixtures/images");
@@ -19,7 +19,7 @@ let server;
 let browser;
 
 before(async () => {
-  server = process.env.SIGHTLINE_URL ? { url: process.env.SIGHTLINE_URL, stop() {} } : await start();
+  server = process.env.PAGE_URL ? { url: process.env.PAGE_URL, stop() {} } : await start();
   browser = await launch();
 });
 
@@ -196,7 +196,8 @@ onPage("files that changed are noticed, and the index is made again", async (pag
     await ready(page, "changing");
     fs.writeFileSync(path.join(folder, "added.py"), "def added():\n    pass\n");
     fs.writeFileSync(path.join(folder, "picture.py"), Buffer.alloc(4096));
-    await page.waitForFunction(async () => (await (await fetch("v1/repositories/changing")).json()).stale); // it looks at most once a second
+    const isStale = async () => (await (await fetch(`${server.url}v1/repositories/changing`)).json()).stale;
+    await until(isStale, () => "the change was not noticed"); // the service looks at most once a second
     await page.reload();
     await stateIs(page, /Out of date/);
     await page.click("#index-again");
@@ -416,7 +417,7 @@ onPage("a server that is gone is said in words", async (page) => {
   assert.equal(await page.textContent("#ask-error"), "The server can't be reached, or closed the connection.");
 }, { expected: /ERR_CONNECTION_REFUSED|locate/ });
 
-test("a key is asked for, kept in the tab alone and left out of the command", { skip: process.env.SIGHTLINE_URL && "needs a server of its own" }, async () => {
+test("a key is asked for, kept in the tab alone and left out of the command", { skip: process.env.PAGE_URL && "needs a server of its own" }, async () => {
   const guarded = await start(["right-key-right-key-right-key-right"]);
   const page = await open(browser, guarded.url);
   try {

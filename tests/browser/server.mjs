@@ -6,20 +6,27 @@ import os from "node:os";
 import path from "node:path";
 
 export const root = path.resolve(import.meta.dirname, "../..");
-const STARTS_WITHIN_MS = 60_000;
+const WITHIN_MS = 60_000;
 
 /** A running service and a folder for what it keeps. `keys` makes it ask for one. */
 export async function start(keys = []) {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), "sightline-page-"));
-  const binary = process.env.SIGHTLINE_BIN ?? path.join(root, "target/release/sightline");
+  const binary = process.env.PAGE_BINARY ?? path.join(root, "target/release/sightline");
   const settings = path.join(folder, "settings.toml");
   fs.writeFileSync(settings, settingsText(folder, keys));
-  const process_ = spawn(binary, ["serve", "--config", settings], { stdio: ["ignore", "pipe", "pipe"] });
+  const service = spawn(binary, ["serve", "--config", settings], { stdio: ["ignore", "pipe", "pipe"] });
   let output = "";
-  for (const stream of [process_.stdout, process_.stderr]) stream.on("data", (data) => { output += data; });
-  const url = await found(() => /http:\/\/[\d.]+:\d+/.exec(output)?.[0], process_, () => output);
-  await found(async () => (await fetch(`${url}/ready`).catch(() => ({}))).ok, process_, () => output);
-  return { url: `${url}/`, folder, output: () => output, stop: () => stop(process_, folder) };
+  for (const stream of [service.stdout, service.stderr]) stream.on("data", (data) => { output += data; });
+  const failure = () => `the service did not start:\n${output}`;
+  const lives = () => service.exitCode === null;
+  try {
+    const url = await until(() => /http:\/\/[\d.]+:\d+/.exec(output)?.[0], failure, lives);
+    await until(async () => (await fetch(`${url}/ready`).catch(() => ({}))).ok, failure, lives);
+    return { url: `${url}/`, stop: () => stop(service, folder) };
+  } catch (error) {
+    await stop(service, folder);
+    throw error;
+  }
 }
 
 function settingsText(folder, keys) {
@@ -35,20 +42,19 @@ function settingsText(folder, keys) {
   ].join("\n");
 }
 
-async function found(look, process_, output) {
-  const end = Date.now() + STARTS_WITHIN_MS;
-  while (Date.now() < end && process_.exitCode === null) {
+/** Waits until `look` gives something, and gives it. `goesOn` ends the wait early. */
+export async function until(look, failure, goesOn = () => true) {
+  const end = Date.now() + WITHIN_MS;
+  while (Date.now() < end && goesOn()) {
     const value = await look();
     if (value) return value;
     await new Promise((resolve) => { setTimeout(resolve, 50); });
   }
-  process_.kill();
-  throw new Error(`the service did not start:\n${output()}`);
+  throw new Error(failure());
 }
 
-async function stop(process_, folder) {
-  const ended = new Promise((resolve) => { process_.once("exit", resolve); });
-  process_.kill("SIGTERM");
-  await ended;
+async function stop(service, folder) {
+  const ended = new Promise((resolve) => { service.once("exit", resolve); });
+  if (service.exitCode === null && service.kill("SIGTERM")) await ended;
   fs.rmSync(folder, { recursive: true, force: true });
 }

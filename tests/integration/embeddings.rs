@@ -1,91 +1,49 @@
 //! The routes that embed, as clients of OpenAI, vLLM and text-embeddings-inference use them: right vectors, and for every bad input its
 //! status, its code and the name of what is wrong.
 
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 
-use axum::Router;
 use axum::body::Body;
-use axum::http::{Request, header};
+use axum::http::Request;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::{Value, json};
 use sightline::encoder::{
     self, Encoder, EncoderError, Input, InputEmbedding, ModelInfo, Progress, QueryEmbedding, Window,
 };
-use sightline::imaging::Limits;
-use sightline::index::directory::DataDirectory;
-use sightline::retriever::inference::Meters;
-use sightline::retriever::ingest::Missing;
-use sightline::retriever::ranker::Weights;
-use sightline::server::State;
-use sightline::server::embeddings::{Means, routes};
-use sightline::service::pictures::{Pictures, Web};
-use sightline::service::{Options, Service};
 use sightline::types::{IssueImage, IssueReport};
 use sightline::vector;
-use tower::ServiceExt;
 
-const LIMITS: Limits = Limits { max_bytes: 1 << 20, max_pixels: 4_000_000 };
+use super::served::{Served, Setup, fixtures, request};
+
 const MAX_BATCH: usize = 20;
-
-/// A thread that answers is needed beside the one that asks.
-static RUNTIME: LazyLock<tokio::runtime::Runtime> = LazyLock::new(|| {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime")
-});
-
-/// Not by way of the program's settings, which read the environment.
-fn weights() -> Weights {
-    let defaults = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs/default.toml");
-    let defaults: toml::Table = std::fs::read_to_string(defaults).expect("a file").parse().expect("TOML");
-    defaults["ranking"].clone().try_into().expect("weights")
-}
 
 /// The routes over an encoder.
 struct App {
-    router: Router,
+    served: Served,
     _data: tempfile::TempDir,
 }
 
 impl App {
     fn new(encoder: Box<dyn Encoder>, hosts: &[&str]) -> Self {
         let data = tempfile::tempdir().expect("a folder");
-        let options = Options {
-            data: DataDirectory::new(data.path()),
-            roots: Vec::new(),
-            snapshot: sightline::snapshot::Options::default(),
-            images: LIMITS,
-            weights: weights(),
-            missing: Missing::Leave,
-            refresh_files: 0,
-            store_bytes: 1 << 30,
-            queue_tokens: 1 << 20,
-        };
-        let service = RUNTIME.block_on(Service::start(encoder, options, Meters::default())).expect("a service");
-        let hosts: Vec<String> = hosts.iter().map(|it| (*it).to_owned()).collect();
-        let pictures = Pictures::new(LIMITS, Web::new(&hosts).expect("hosts"));
-        let state = State::default();
-        state.set_service(service);
-        state.set_means(Means { pictures, max_batch: MAX_BATCH });
-        App { router: routes().with_state(state).into(), _data: data }
+        let mut setup = Setup { encoder, ..Setup::on(data.path()) };
+        setup.settings.allow_image_hosts = hosts.iter().map(|it| (*it).to_owned()).collect();
+        setup.settings.max_batch = MAX_BATCH;
+        App { served: setup.start(), _data: data }
     }
 
     fn send(&self, request: Request<Body>) -> (u16, Value) {
-        RUNTIME.block_on(async {
-            let response = self.router.clone().oneshot(request).await.expect("an answer");
-            let status = response.status().as_u16();
-            let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.expect("a body");
-            (status, serde_json::from_slice(&body).unwrap_or(Value::Null))
-        })
+        let answer = self.served.send(request);
+        (answer.status, answer.json())
     }
 
     fn post(&self, path: &str, body: impl ToString) -> (u16, Value) {
-        let request = Request::post(path).header(header::CONTENT_TYPE, "application/json");
-        self.send(request.body(Body::from(body.to_string())).expect("a request"))
+        self.send(request("POST", path, Some("application/json"), Body::from(body.to_string())))
     }
 
     fn get(&self, path: &str) -> (u16, Value) {
-        self.send(Request::get(path).body(Body::empty()).expect("a request"))
+        self.send(request("GET", path, None, Body::empty()))
     }
 
     /// The answer to a request that can be answered.
@@ -110,10 +68,6 @@ impl App {
 
 fn floats(value: &Value) -> Vec<f32> {
     value.as_array().expect("a vector").iter().map(|it| it.as_f64().expect("a number") as f32).collect()
-}
-
-fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
 }
 
 /// The model in the program, which reads text only.
@@ -334,7 +288,7 @@ fn a_body_that_is_none_is_refused() {
         check_raw(&TEXT, path, "{", 400, "invalid_json", None);
         check_raw(&TEXT, path, "[]", 422, "invalid_field", None);
         check(&TEXT, path, &json!({"input_": "a"}), 422, "unknown_field", Some("input_"));
-        let unmarked = Request::post(path).body(Body::from("{}")).expect("a request");
+        let unmarked = request("POST", path, None, Body::from("{}"));
         assert_eq!(TEXT.send(unmarked).0, 415, "{path}");
         assert_eq!(TEXT.get(path).0, 405, "{path}");
     }
@@ -872,7 +826,7 @@ fn nothing_is_computed_for_a_request_with_a_bad_picture() {
 
 #[test]
 fn the_documentation_is_whole() {
-    let api = routes().into_openapi();
+    let api = sightline::server::embeddings::routes().into_openapi();
     let text = api.to_json().expect("JSON");
     let api: Value = serde_json::from_str(&text).expect("JSON");
     for path in ["/v1/embeddings", "/embed", "/similarity", "/rerank"] {

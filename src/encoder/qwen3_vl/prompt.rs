@@ -171,6 +171,7 @@ impl Reader {
     /// # Errors
     /// Pictures that leave no room for a template; by the reference policy, pictures that were cut or whose places the text names.
     pub(super) fn prompt(&self, asked: &Asked) -> Result<Prompt, EncoderError> {
+        let _span = tracing::info_span!("tokenise").entered();
         let text = match asked.text {
             None if asked.pictures.is_empty() => NOTHING,
             text => text.unwrap_or_default(),

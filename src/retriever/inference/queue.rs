@@ -21,6 +21,8 @@ const LEAST_TOKENS: usize = 512;
 const MOST_TOKENS: usize = 32_768;
 /// Bytes of a text in a token, nearly always more.
 const BYTES_IN_TOKEN: usize = 3;
+/// Tokens that are split off a text in the time in which one is computed.
+const SPLIT_IN_TIME: usize = 32;
 /// What the template adds, roughly.
 const TEMPLATE_TOKENS: usize = 32;
 /// Tokens of a picture that is shown as large as can be.
@@ -35,7 +37,10 @@ pub(super) enum Units {
 
 impl Units {
     pub fn costs(&self, info: &ModelInfo) -> Vec<usize> {
-        let text = |bytes: usize| (bytes / BYTES_IN_TOKEN + TEMPLATE_TOKENS).min(info.max_tokens);
+        let text = |bytes: usize| {
+            let read = (bytes / BYTES_IN_TOKEN + TEMPLATE_TOKENS).min(info.max_tokens);
+            read + bytes / BYTES_IN_TOKEN / SPLIT_IN_TIME
+        };
         match self {
             Units::Queries(issues) => issues
                 .iter()

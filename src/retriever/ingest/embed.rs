@@ -263,6 +263,8 @@ impl EmbeddingRun<'_, '_> {
                 self.embedder.put(batch, &vectors)?;
                 self.result.embedded += batch.len();
             }
+            // It is no fault of the windows.
+            Err(EncoderError::Stopped) => return Err(EncoderError::Stopped.into()),
             Err(error) => {
                 self.failure.get_or_insert(error);
                 let (left, right) = batch.split_at(batch.len() / 2);

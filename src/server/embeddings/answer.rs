@@ -82,7 +82,7 @@ impl Embedding {
 }
 
 impl Vector {
-    fn new(vector: Vec<f32>, format: EncodingFormat) -> Self {
+    pub fn new(vector: Vec<f32>, format: EncodingFormat) -> Self {
         match format {
             EncodingFormat::Float => Vector::Float(vector),
             EncodingFormat::Base64 => {

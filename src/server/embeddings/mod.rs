@@ -22,7 +22,7 @@ use crate::service::pictures::{BadPicture, PictureError, Pictures};
 use crate::service::{Service, ServiceError};
 use crate::vector;
 
-use answer::{EmbeddingsResponse, Rank};
+use answer::{EmbeddingsResponse, Rank, Vector};
 use asked::Asked;
 use request::{EmbedRequest, EmbeddingsRequest, EncodingFormat, RerankRequest, SimilarityRequest};
 
@@ -75,12 +75,12 @@ async fn embeddings(
     path = "/embed",
     tag = "embeddings",
     request_body = EmbedRequest,
-    responses((status = 200, description = "A vector for each input, in order.", body = Vec<Vec<f32>>), Failures)
+    responses((status = 200, description = "A vector for each input, in order.", body = Vec<Vector>), Failures)
 )]
 async fn embed(
     Shared(state): Shared<State>,
     Json(request): Json<EmbedRequest>,
-) -> Result<axum::Json<Vec<Vec<f32>>>, ApiError> {
+) -> Result<axum::Json<Vec<Vector>>, ApiError> {
     let run = Run::new(&state, request.truncate)?;
     asked::check_direction(request.truncation_direction, "truncation_direction")?;
     asked::check_normalize(request.normalize)?;
@@ -88,7 +88,8 @@ async fn embed(
     let dimensions = asked::dimensions(request.dimensions, run.service.model())?;
     let asked = asked::of_texts(request.inputs, "inputs", &|tokens| run.service.decode(tokens))?;
     let embedded = run.embed(asked, dimensions).await?;
-    Ok(axum::Json(embedded.into_iter().map(|it| it.vector).collect()))
+    let format = request.encoding_format.unwrap_or(EncodingFormat::Float);
+    Ok(axum::Json(embedded.into_iter().map(|it| Vector::new(it.vector, format)).collect()))
 }
 
 /// Compare a text with others

@@ -129,6 +129,8 @@ pub struct EmbedRequest {
     pub normalize: Option<bool>,
     /// The first so many numbers of each vector, normalised again, for models that are trained for it (Matryoshka).
     pub dimensions: Option<u64>,
+    /// Numbers, or their 32-bit floats, the lowest byte first, in base64. `float` if it is left out.
+    pub encoding_format: Option<EncodingFormat>,
     /// Models here have no prompts by name; anything but null is refused.
     pub prompt_name: Option<String>,
 }

@@ -25,6 +25,9 @@ const GRACE: Duration = Duration::from_secs(10);
 /// Then it has to come faster than so many bytes a second: one byte now and then would hold a place for as long as it pleases.
 const LEAST_PACE: f64 = 16_384.0;
 
+/// Memory that is set aside for a body of unknown length when it begins.
+const STEP: u64 = 1 << 20;
+
 impl BodyLimits {
     pub fn new(settings: &Settings) -> Self {
         BodyLimits {
@@ -44,7 +47,8 @@ impl BodyLimits {
             return Ok(None);
         }
         check_encoding(headers)?;
-        let length = length(headers, body).unwrap_or(self.most);
+        // Who doesn't say how much comes gets more as it comes.
+        let length = length(headers, body).unwrap_or(STEP.min(self.most));
         if length > self.most {
             return Err(self.too_large());
         }
@@ -68,6 +72,11 @@ impl BodyLimits {
                 drain_data(data);
                 return Err(self.too_large());
             }
+            let needed = (bytes.len() + chunk.len()) as u64;
+            if !reserved.grow(needed) {
+                drain_data(data);
+                return Err(no_memory());
+            }
             bytes.extend_from_slice(&chunk);
         }
         reserved.shrink(bytes.len() as u64);
@@ -89,19 +98,46 @@ impl BodyLimits {
     }
 
     /// An uploaded body, to be read as it comes. Its errors are [`StreamError`]s.
-    pub fn stream(&self, body: Body) -> Body {
+    pub fn stream(&self, headers: &HeaderMap, body: Body) -> Body {
+        let is_awaited = headers.contains_key(header::EXPECT);
+        let upload = Upload { data: Some(body.into_data_stream()), pace: Pace::new(self.time), seen: 0, is_awaited };
         let (most, time) = (self.most_uploaded, self.time);
-        let state = (body.into_data_stream(), Pace::new(time), 0u64);
-        Body::from_stream(stream::try_unfold(state, move |(mut data, mut pace, seen)| async move {
-            match pace.next(&mut data, time, seen).await? {
-                None => Ok(None),
-                Some(chunk) if seen + chunk.len() as u64 > most => Err(StreamError::TooLarge { most }),
-                Some(chunk) => {
-                    let seen = seen + chunk.len() as u64;
-                    Ok(Some((chunk, (data, pace, seen))))
-                }
-            }
+        Body::from_stream(stream::try_unfold(upload, move |mut upload| async move {
+            let chunk = upload.next(time, most).await?;
+            Ok::<_, StreamError>(chunk.map(|chunk| (chunk, upload)))
         }))
+    }
+}
+
+/// A body that a handler reads. Once it is refused in the middle, what comes still is thrown away.
+struct Upload {
+    /// `None` after its end.
+    data: Option<BodyDataStream>,
+    pace: Pace,
+    seen: u64,
+    /// The sender waits for leave to send.
+    is_awaited: bool,
+}
+
+impl Upload {
+    async fn next(&mut self, time: Duration, most: u64) -> Result<Option<Bytes>, StreamError> {
+        self.is_awaited = false;
+        let Some(data) = &mut self.data else { return Ok(None) };
+        let next = self.pace.next(data, time, self.seen).await;
+        if !matches!(next, Ok(Some(_))) {
+            self.data = None;
+        }
+        let chunk = next?;
+        self.seen += chunk.as_ref().map_or(0, |it| it.len() as u64);
+        if self.seen > most { Err(StreamError::TooLarge { most }) } else { Ok(chunk) }
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        if let Some(data) = self.data.take().filter(|_| !self.is_awaited) {
+            drain_data(data);
+        }
     }
 }
 
@@ -218,7 +254,9 @@ fn drain_data(mut data: BodyDataStream) {
     /// A sender who hasn't read the answer by then won't.
     const MOMENT: Duration = Duration::from_secs(2);
     const MOST: usize = 64 << 20;
-    tokio::spawn(tokio::time::timeout(MOMENT, async move {
+    // When the program ends there is none.
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+    runtime.spawn(tokio::time::timeout(MOMENT, async move {
         let mut seen = 0;
         while let Some(Ok(chunk)) = data.next().await
             && seen < MOST

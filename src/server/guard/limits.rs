@@ -38,6 +38,14 @@ pub struct Reserved {
 }
 
 impl Reserved {
+    /// Has at least so many bytes from here on, if there are so many.
+    pub fn grow(&mut self, bytes: u64) -> bool {
+        let more = bytes.saturating_sub(self.bytes);
+        let taken = self.memory.free.fetch_update(Ordering::AcqRel, Ordering::Acquire, |free| free.checked_sub(more));
+        self.bytes += if taken.is_ok() { more } else { 0 };
+        taken.is_ok()
+    }
+
     /// Gives back what turned out not to be needed.
     pub fn shrink(&mut self, bytes: u64) {
         let over = self.bytes.saturating_sub(bytes);

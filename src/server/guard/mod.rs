@@ -48,6 +48,8 @@ struct Inner {
     metrics_need_key: bool,
     senders: Arc<Senders>,
     places: Arc<Semaphore>,
+    /// For requests whose bodies are still coming: a slow one must keep no place from those that are whole.
+    arriving: Arc<Semaphore>,
     bodies: BodyLimits,
     request_time: Duration,
     origins: Vec<HeaderValue>,
@@ -66,6 +68,9 @@ impl GuardState {
             metrics_need_key: settings.metrics_need_key,
             senders: Senders::new(settings),
             places: Arc::new(Semaphore::new(settings.max_requests.min(Semaphore::MAX_PERMITS))),
+            arriving: Arc::new(Semaphore::new(
+                settings.max_requests.saturating_mul(ARRIVING).min(Semaphore::MAX_PERMITS),
+            )),
             bodies: BodyLimits::new(settings),
             request_time: seconds(settings.request_seconds),
             origins: settings.cors_origins.iter().filter_map(|it| HeaderValue::from_str(it).ok()).collect(),
@@ -114,12 +119,26 @@ impl GuardState {
             return Ok(Held::default());
         }
         let turn = sender.map(|it| self.0.senders.enter(it, Instant::now())).transpose()?.flatten();
-        let place = self.0.places.clone().try_acquire_owned().map_err(|_| {
-            busy("too_many_requests", "as many requests are in flight as the service takes: ask again", SOON)
-        })?;
-        Ok(Held { _turn: turn, _place: Some(place) })
+        // Overload is told before a byte of the body is read.
+        if self.0.places.available_permits() == 0 {
+            return Err(no_place());
+        }
+        let arriving = self.0.arriving.clone().try_acquire_owned().map_err(|_| no_place())?;
+        Ok(Held { _turn: turn, _arriving: Some(arriving) })
+    }
+
+    /// A place for a request that is whole.
+    fn place(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+        self.0.places.clone().try_acquire_owned().map_err(|_| no_place())
     }
 }
+
+fn no_place() -> ApiError {
+    busy("too_many_requests", "as many requests are in flight as the service takes: ask again", SOON)
+}
+
+/// Bodies that may be coming at a time, as multiples of the requests that may be in flight.
+const ARRIVING: usize = 16;
 
 const SOON: Duration = Duration::from_secs(1);
 
@@ -127,7 +146,7 @@ const SOON: Duration = Duration::from_secs(1);
 #[derive(Default)]
 struct Held {
     _turn: Option<Turn>,
-    _place: Option<OwnedSemaphorePermit>,
+    _arriving: Option<OwnedSemaphorePermit>,
 }
 
 fn unauthorised(code: &'static str, message: &str) -> ApiError {
@@ -205,17 +224,27 @@ impl GuardState {
                 Err(error) => return error.into_response(),
             };
         }
-        // `reserved` is held until the answer is there.
+        let place = match self.place() {
+            Ok(place) => place,
+            Err(error) => return error.into_response(),
+        };
+        // `reserved` and `place` are held until the answer is there.
         let answer = tokio::time::timeout(self.0.request_time, next.run(Request::from_parts(parts, body)));
-        answer.await.unwrap_or_else(|_| {
+        let answer = answer.await.unwrap_or_else(|_| {
             let message = "the answer took longer than this service lets one take: ask for less, or again later";
             ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "timeout", message).retry_after(SOON).into_response()
-        })
+        });
+        drop(place);
+        answer
     }
 
     async fn answer_upload(&self, request: Request, next: Next) -> Response {
         match self.0.bodies.check_upload(request.headers(), request.body()) {
-            Ok(()) => next.run(request.map(|body| self.0.bodies.stream(body))).await,
+            Ok(()) => {
+                let (parts, body) = request.into_parts();
+                let body = self.0.bodies.stream(&parts.headers, body);
+                next.run(Request::from_parts(parts, body)).await
+            }
             Err(error) => refuse(error, request),
         }
     }

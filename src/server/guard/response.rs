@@ -20,7 +20,8 @@ pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// What is told of a request when it has its answer, or when nobody waits for one any more.
 #[derive(Debug, Clone)]
 pub struct Finished<'a> {
-    pub method: &'a Method,
+    /// One of HTTP's own, or `OTHER`: a sender can make up as many as it likes, and each would be counted by itself.
+    pub method: &'static str,
     /// The path of the route with its parameters' names; `None` for a path that no route has.
     pub route: Option<&'a str>,
     pub status: StatusCode,
@@ -92,8 +93,15 @@ impl Drop for Line {
             _ => tracing::info!(status = status.as_u16(), latency_ms, "answered"),
         }
         let route = self.route.as_ref().map(MatchedPath::as_str);
-        (self.guard.observer())(&Finished { method: &self.method, route, status, seconds: time.as_secs_f64() });
+        (self.guard.observer())(&Finished { method: known(&self.method), route, status, seconds: time.as_secs_f64() });
     }
+}
+
+fn known(method: &Method) -> &'static str {
+    const KNOWN: [Method; 7] =
+        [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::DELETE, Method::OPTIONS, Method::PATCH];
+    const NAMES: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"];
+    KNOWN.iter().zip(NAMES).find(|(it, _)| *it == method).map_or("OTHER", |(_, name)| name)
 }
 
 /// The answer after a panic. What it was stands in the log, under the request's id.

@@ -336,26 +336,23 @@ async fn every_request_is_heard_of_once_and_one_that_was_given_up_too() {
     };
     let app = app_with("max_requests = 1", Arc::new(observer));
     ask(&app, request("GET /v1/jobs/17/events")).await;
-    ask(&app, request("GET /none/at/all")).await;
+    ask(&app, request("BREW /none/at/all")).await;
     let held = begin(&app, request("POST /v1/never"));
     ask(&app, request("POST /v1/echo")).await;
     drop(held);
-    let expected = ["GET /v1/jobs/{job}/events 200", "GET none 404", "POST /v1/echo 429", "POST /v1/never 499"];
+    let expected = ["GET /v1/jobs/{job}/events 200", "OTHER none 404", "POST /v1/echo 429", "POST /v1/never 499"];
     assert_eq!(*heard.lock().expect("sound"), expected);
 }
 
-/// Over a socket: the answer reaches a sender who is still sending when it is refused.
-#[tokio::test]
-async fn a_refusal_reaches_a_sender_who_is_still_sending() {
-    let app = app("max_requests = 1");
-    let _held = begin(&app, request("POST /v1/never"));
+/// What a sender of a long body is answered over a socket that sends all of it before it reads.
+async fn sent_all(app: Router, path: &str) -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     let server = tokio::spawn(async move { axum::serve(listener, app).await });
-    let length = 4 << 20;
+    let length = 8 << 20;
     let mut socket = tokio::net::TcpStream::connect(address).await.expect("a connection");
     let head =
-        format!("POST /v1/echo HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n");
+        format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n");
     socket.write_all(head.as_bytes()).await.expect("written");
     let piece = vec![b'x'; 64 << 10];
     for _ in 0..length / piece.len() {
@@ -364,6 +361,28 @@ async fn a_refusal_reaches_a_sender_who_is_still_sending() {
     }
     let mut answer = String::new();
     socket.read_to_string(&mut answer).await.expect("the answer");
-    assert!(answer.starts_with("HTTP/1.1 429") && answer.contains("too_many_requests"), "{answer}");
     server.abort();
+    answer
+}
+
+#[tokio::test]
+async fn a_refusal_reaches_a_sender_who_is_still_sending() {
+    let app = app("max_requests = 1");
+    let _held = begin(&app, request("POST /v1/never"));
+    let answer = sent_all(app, "/v1/echo").await;
+    assert!(answer.starts_with("HTTP/1.1 429") && answer.contains("too_many_requests"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_refusal_by_a_handler_in_the_middle_of_an_upload_does_too() {
+    let refusing = Router::new().route(
+        "/v1/repositories/{repo}/snapshot",
+        post(|request: Request| async move {
+            request.into_body().into_data_stream().next().await;
+            ApiError::invalid("not_now", "no")
+        }),
+    );
+    let guard = GuardState::new(&settings(""), Arc::new(|_| {})).expect("sound settings");
+    let answer = sent_all(layers(refusing, &guard), "/v1/repositories/r/snapshot").await;
+    assert!(answer.starts_with("HTTP/1.1 422") && answer.contains("not_now"), "{answer}");
 }

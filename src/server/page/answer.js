@@ -13,22 +13,23 @@ const MEANING = {
 /** Elements for an answer. `asked` has the request, its command line, and the words to mark where the answer names none. */
 export function render(answer, asked) {
   const lists = [];
-  if (answer.files) lists.push(column("Files", answer.files, asked.words));
-  if (answer.functions) lists.push(column("Functions", answer.functions, asked.words));
+  if (asked.granularity !== "function") lists.push(column("Files", answer.files, asked.words));
+  if (asked.granularity !== "file") lists.push(column("Functions", answer.functions, asked.words));
   return [
     toolbar(answer, asked),
     ...notices(answer),
     el("div", { className: `columns ${lists.length === 1 ? "one" : ""}` }, lists),
-    legend([...(answer.files ?? []), ...(answer.functions ?? [])]),
+    legend([...answer.files, ...answer.functions]),
     about(answer),
   ];
 }
 
 /** What a screen reader says when an answer is there. */
-export function inWords({ files = [], functions = [], timings_ms }) {
+export function inWords({ files, functions, timings_ms }) {
   const best = files[0]?.path ?? (functions[0] && functions[0].function);
   const total = timings_ms?.total === undefined ? "" : ` in ${milliseconds(timings_ms.total)}`;
-  return `${plural(files.length, "file")} and ${plural(functions.length, "function")}${total}${best ? `; the first is ${best}` : ""}`;
+  const found = [files.length && plural(files.length, "file"), functions.length && plural(functions.length, "function")].filter(Boolean);
+  return `${found.join(" and ") || "Nothing found"}${total}${best ? `; the first is ${best}` : ""}`;
 }
 
 function toolbar(answer, asked) {
@@ -40,7 +41,7 @@ function toolbar(answer, asked) {
   ].filter(Boolean).join(" · ");
   return el("div", { className: "toolbar" },
     el("p", { className: "facts" }, facts),
-    answer.files && answer.functions ? el("a", { className: "jump", href: "#functions-heading" }, "Skip to the functions") : null,
+    asked.granularity === "both" ? el("a", { className: "jump", href: "#functions-heading" }, "Skip to the functions") : null,
     copyButton("Copy as JSON", () => JSON.stringify(answer, null, 2)),
     copyButton("Copy as curl", () => asked.curl));
 }

@@ -87,7 +87,7 @@ async function ask() {
     const sent = await asRequest();
     if (!sent.title && !sent.body && !sent.images) throw Object.assign(new Error("Write a title or a body, or add a screenshot."), { param: "title" });
     const answer = await request("POST", path, { json: sent, signal: mine.signal });
-    if (asked === mine) show(answer, { repository: name, words: words(sent), curl: curl(new URL(path, base).href, sent, Boolean(key())) });
+    if (asked === mine) show(answer, { repository: name, words: words(sent), granularity: sent.granularity, curl: curl(new URL(path, base).href, sent, Boolean(key())) });
   } catch (error) {
     if (asked === mine) fail(error);
   } finally {

@@ -100,16 +100,26 @@ function contentViews(content) {
 
 function responses(all) {
   const codes = Object.keys(all).sort();
-  const views = codes.map((code) => {
-    const it = resolve(all[code]);
-    const good = code.startsWith("2");
-    const title = [el("b", { className: good ? "good" : "bad" }, code), " ", it.description || REASONS[code] || ""];
-    const headers = Object.entries(it.headers ?? {}).map(([name, header]) => el("p", { className: "hint" }, el("code", {}, name), ` ${resolve(header).description ?? ""}`));
-    if (!it.content && headers.length === 0) return el("p", { className: "response" }, title);
-    return el("details", { className: "response", open: good }, el("summary", {}, title), headers, it.content ? contentViews(it.content) : null);
-  });
-  return part("Responses", views);
+  const [good, bad] = [codes.filter((it) => it.startsWith("2")), codes.filter((it) => !it.startsWith("2"))];
+  return part("Responses", good.map((code) => response(code, resolve(all[code]))), bad.length ? errors(bad.map((code) => [code, resolve(all[code])])) : null);
 }
+
+function response(code, it) {
+  const title = el("p", { className: "response" }, el("b", { className: "good" }, code), " ", markdown.inline(it.description || REASONS[code] || ""));
+  return el("div", {}, title, it.content ? el("div", { className: "inset" }, contentViews(it.content)) : null);
+}
+
+/** Errors are the same on nearly every route, so they are folded, and their form is shown once. */
+function errors(list) {
+  const rows = list.flatMap(([code, it]) => [el("dt", {}, el("b", { className: "bad" }, code)), el("dd", {}, markdown.inline(it.description ?? ""), headers(it))]);
+  const form = list.map(([, it]) => Object.values(it.content ?? {})[0]?.schema).find(Boolean);
+  return el("details", { className: "response" },
+    el("summary", {}, "Errors: ", list.map(([code]) => code).join(", ")),
+    form ? el("p", {}, "As ", schemas.type(form)) : null,
+    el("dl", { className: "errors" }, rows));
+}
+
+const headers = (it) => Object.entries(it.headers ?? {}).map(([name, header]) => [" ", el("code", {}, name), ` ${resolve(header).description ?? ""}`]);
 
 function schemaSection() {
   const names = Object.keys(schemas.all).sort();

@@ -65,10 +65,11 @@ export class Schemas {
   }
 
   single(type, schema, depth) {
+    if (schema.format === "binary") return ["file"];
     if (type === "array" && schema.prefixItems) return ["[", ...schema.prefixItems.flatMap((it, at) => [at ? ", " : "", ...this.typeParts(it, depth + 1)]), "]"];
     if (type === "array") return ["list of ", ...this.typeParts(schema.items, depth + 1)];
     if (type === "object" && schema.additionalProperties) return ["map to ", ...this.typeParts(schema.additionalProperties, depth + 1)];
-    return [type, schema.format ? ` (${schema.format})` : ""];
+    return [type, schema.format && type !== "null" ? ` (${schema.format})` : ""];
   }
 
   /** The properties of an object's schema as a list, or nothing. Choices that are objects are listed one after the other. */
@@ -101,7 +102,7 @@ export class Schemas {
       listed ?? el("p", {}, this.type(schema)));
   }
 
-  /** A value that fits a schema: its example, or its required properties (all, if none is). */
+  /** A value that fits a schema: its example, or its properties that are required or have one (all, if none does). */
   sample(schema, depth = 0) {
     const it = this.resolved(schema);
     if (it.example !== undefined) return it.example;
@@ -128,9 +129,18 @@ export class Schemas {
 
   sampleObject(it, depth) {
     const all = Object.entries(it.properties ?? {});
-    const required = all.filter(([name]) => it.required?.includes(name));
-    const chosen = required.length || depth > 0 ? required : all;
+    const isRequired = ([name]) => it.required?.includes(name);
+    const shown = all.filter((property) => isRequired(property) || this.hasExample(property[1]));
+    const chosen = depth > 0 ? all.filter(isRequired) : shown.length ? shown : all;
     return Object.fromEntries(chosen.map(([name, schema]) => [name, this.sample(schema, depth + 1)]));
+  }
+
+  /** Whether whoever wrote a schema gave an example of it, or of something in it. */
+  hasExample(schema, depth = 0) {
+    const it = this.resolved(schema);
+    if (it.example !== undefined || it.examples?.length) return true;
+    const within = [...Object.values(it.properties ?? {}), ...(it.oneOf ?? []), ...(it.anyOf ?? [])];
+    return depth < DEEPEST && within.some((part) => this.hasExample(part, depth + 1));
   }
 }
 

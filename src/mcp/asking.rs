@@ -1,0 +1,76 @@
+//! F5: the tool that asks a repository.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::Tools;
+use super::answers::{Answer, Located};
+use super::arguments::LocateArguments;
+use super::caller::Caller;
+use super::error::ToolError;
+use super::indexing::Wanted;
+use crate::retriever::{Filter, Request};
+use crate::service::{Answered, Ask, Service, ServiceError};
+use crate::types::IssueReport;
+
+/// A question waits no longer for another process that makes the index.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+impl Tools {
+    /// `locate_issue`.
+    pub(super) async fn locate(&self, arguments: LocateArguments, caller: &Caller) -> Result<Answer, ToolError> {
+        arguments.check()?;
+        let folder = self.options.repository(arguments.path.as_deref())?;
+        let detail = arguments.detail.unwrap_or_default();
+        let ask = self.ask(arguments).await?;
+        let service = self.service().await?;
+        let (answered, indexing) = asked(&service, &folder, ask, caller).await?;
+        Ok(Located::of(&answered, detail, indexing).answer())
+    }
+
+    async fn ask(&self, arguments: LocateArguments) -> Result<Ask, ToolError> {
+        let LocateArguments { title, body, images, k, granularity, .. } = arguments;
+        let images = images.unwrap_or_default();
+        let given = self.options.pictures(&images).await?;
+        let mut report = IssueReport {
+            title: title.unwrap_or_default(),
+            body: body.unwrap_or_default(),
+            images: Vec::with_capacity(given.len()),
+        };
+        let mut sizes = Vec::new();
+        for picture in self.options.pictures.read(given).await? {
+            report.images.push(picture.image);
+            sizes.push(picture.size);
+        }
+        let usual = self.options.usual;
+        let request = Request {
+            retriever: usual.retriever,
+            granularity: granularity.map_or(usual.granularity, Into::into),
+            results: k.unwrap_or(usual.results),
+            rerank: usual.rerank,
+            exact: false,
+            filter: Filter::default(),
+        };
+        Ok(Ask { report, sizes, request, sees: true, explain: false })
+    }
+}
+
+/// Asks a repository, one without an index after its words are indexed; gives how long that took.
+async fn asked(
+    service: &Service,
+    folder: &Path,
+    ask: Ask,
+    caller: &Caller,
+) -> Result<(Answered, Option<Duration>), ToolError> {
+    let name = service.name_of(folder);
+    match service.locate(&name, ask.clone()).await {
+        Err(ServiceError::UnknownRepository { .. } | ServiceError::NotBuilt { .. } | ServiceError::Failed { .. }) => {}
+        other => return Ok((other?, None)),
+    }
+    let start = Instant::now();
+    let wanted = Wanted { service, folder, words_only: true, share: (0, 50), patience: Some(PATIENCE) };
+    wanted.made(caller).await?;
+    let took = start.elapsed();
+    caller.tell(50, "comparing the likeliest code with the issue").await;
+    Ok((service.locate(&name, ask).await?, Some(took)))
+}
