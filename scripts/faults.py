@@ -551,12 +551,14 @@ def ended_in_flight(stage):
     source, server = stage.corpus("source", 20), stage.start(settings={"drain_seconds": 60})
     server.index("r", source)
     text = "the cursor jumps to the end of the label when it is edited again " * 8
-    requests = [post("/v1/embeddings", {"model": "all-MiniLM-L6-v2", "input": [f"{i} {text}"] * 4}) for i in range(12)]
-    answers = []
-    threads = [threading.Thread(target=lambda it=it: answers.append(status(raw(server, it, 120)))) for it in requests]
+    answers, socks = [], [connect(server, 120) for _ in range(12)]
+    for at, sock in enumerate(socks):
+        sock.sendall(post("/v1/embeddings", {"model": "all-MiniLM-L6-v2", "input": [f"{at} {text}"] * 16}))
+    threads = [threading.Thread(target=lambda sock=sock: answers.append(status(receive(sock)))) for sock in socks]
     for thread in threads:
         thread.start()
-    stage.require(wait_for(lambda: server.metric("sightline_requests_in_flight") >= 12, 10, 0.005), "they were never in flight")
+    waiting = lambda: server.metric("sightline_queue_tokens")
+    stage.require(wait_for(lambda: waiting() > 10_000, 10), f"only {waiting()} tokens wait")
     idle = connect(server)
     start = time.monotonic()
     code = server.stop(90)
@@ -565,6 +567,8 @@ def ended_in_flight(stage):
         thread.join()
     idle.close()
     stage.saw(f"ended with {code} after {took:.1f} s; statuses {sorted(set(answers))} of {len(answers)}")
+    for sock in socks:
+        sock.close()
     stage.require(answers == [200] * 12, f"answers {answers}")
     stage.require(code == 0, f"it ended with {code}")
 
