@@ -257,7 +257,7 @@ fn check_v1(body: Value, status: u16, code: &str, param: &str) {
 
 #[test]
 fn an_empty_input_is_named() {
-    for blank in ["", " ", "\n\n", "\t\u{a0}\u{3000}"] {
+    for blank in ["", " ", "\n\n", "\t\u{a0}\u{3000}", "\u{200b}\0\u{feff}"] {
         check_v1(json!({"input": blank}), 400, "input_empty", "input");
         check_v1(json!({"input": ["a", blank]}), 400, "input_empty", "input[1]");
         check_v1(json!({"inputs": [{"text": "a"}, {"text": blank}]}), 400, "input_empty", "inputs[1]");
@@ -333,6 +333,9 @@ fn a_token_that_is_none_is_named() {
     check_v1(json!({"input": [1.5]}), 422, "invalid_field", "input[0]");
     check_v1(json!({"input": [5_000_000_000u64]}), 422, "invalid_field", "input[0]");
     check(&TEXT, "/embed", &json!({"inputs": [[4_000_000]]}), 422, "token_unknown", Some("inputs[0][0]"));
+    let many = vec![7592; (1 << 17) + 1];
+    check_v1(json!({"input": [many, many]}), 413, "text_too_large", "input");
+    check(&TEXT, "/embed", &json!({"inputs": [many, many]}), 413, "text_too_large", Some("inputs"));
 }
 
 #[test]
