@@ -695,3 +695,14 @@ fn readiness_is_a_vector_that_came_back() {
     assert_eq!(served.get("/ready").ok(200), json!({"status": "ready"}));
     assert_eq!(served.get("/health").ok(200), json!({"status": "ok"}));
 }
+
+#[test]
+fn a_second_service_on_the_same_data_is_refused() {
+    let data = tempfile::tempdir().expect("a folder");
+    let served = Setup::on(data.path()).start();
+    let Setup { encoder, options, .. } = Setup::on(data.path());
+    let second = RUNTIME.block_on(sightline::service::Service::start(encoder, options, Arc::default()));
+    let cause = second.err().map(|error| format!("{:?}", anyhow::Error::from(error))).unwrap_or_default();
+    assert!(cause.contains("another service uses the data directory"), "{cause}");
+    drop(served);
+}
