@@ -25,7 +25,6 @@ import time
 import traceback
 import zlib
 from contextlib import contextmanager
-from pathlib import Path
 
 from serving import Scratch, Server, corpus, wait_for
 
