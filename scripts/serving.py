@@ -66,8 +66,8 @@ class Server:
             raise RuntimeError(f"{method} {path} gave {status}: {text[:500]!r}")
         return json.loads(text) if text else None
 
-    def locate(self, name, title, **more):
-        return self.json("POST", f"/v1/repositories/{name}/locate", {"title": title} | more)
+    def locate(self, name, title, timeout=60, **more):
+        return self.json("POST", f"/v1/repositories/{name}/locate", {"title": title} | more, timeout=timeout)
 
     def metric(self, name):
         text = self.request("GET", "/metrics")[2].decode()

@@ -41,7 +41,8 @@ pub fn run(settings: &Settings) -> Result<(), Failure> {
 }
 
 async fn serve(settings: Arc<Settings>, metrics: Arc<Metrics>) -> Result<(), Failure> {
-    let guard = GuardState::new(&settings.server, observer(&metrics)).map_err(Failure::usage)?;
+    let guard =
+        GuardState::new(&settings.server, observer(&metrics), metrics.in_flight.clone()).map_err(Failure::usage)?;
     let address = settings.server.address();
     let taken = || format!("can't listen on {address}: choose another --host or --port");
     let listening = Listening::bind(&settings.server).await.with_context(taken)?;

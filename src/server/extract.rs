@@ -75,7 +75,8 @@ pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
             return ApiError::malformed("invalid_json", format!("the body is no JSON: {cause}"));
         }
         let error = ApiError::invalid(data_code(&cause), said(&cause));
-        match named_field(&cause) {
+        let (path, named) = (shown(&path), named_field(&cause).map(|it| shown(&it)));
+        match named {
             Some(field) if path == "." => error.of(field),
             Some(field) if path != field && !path.ends_with(&format!(".{field}")) => {
                 error.of(format!("{path}.{field}"))
@@ -88,10 +89,24 @@ pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
     Ok(value)
 }
 
-/// What serde says, without the place, which is a line and a column of a text that nobody has before him.
+/// What serde says, without the place, which is a line and a column of a text that nobody has before him. It repeats values and names of
+/// any length.
 fn said(cause: &serde_json::Error) -> String {
     let text = cause.to_string();
-    text.rsplit_once(" at line ").map_or(text.clone(), |it| it.0.to_owned())
+    shown(text.rsplit_once(" at line ").map_or(&text, |it| it.0))
+}
+
+/// Characters of a body that an error shows.
+const MOST_SHOWN: usize = 300;
+
+/// What of a body stands in a message: one line, and not all of it.
+fn shown(text: &str) -> String {
+    let line = text.chars().map(|it| if it.is_control() { ' ' } else { it });
+    let mut shown: String = line.clone().take(MOST_SHOWN).collect();
+    if line.count() > MOST_SHOWN {
+        shown.push('…');
+    }
+    shown
 }
 
 fn data_code(cause: &serde_json::Error) -> &'static str {
@@ -186,6 +201,12 @@ mod tests {
         check("{\"k\": 1, \"images\": [{}]}", 422, "missing_field", Some("images[0].data"));
         let error = parse::<Named>(br#"{"image_url": {}}"#).expect_err("refused");
         assert_eq!(error.param.as_deref(), Some("image_url.url"), "a name that ends as another begins");
+        let long = "x\n".repeat(1 << 16);
+        for body in [serde_json::json!({"k": long}), serde_json::json!({"k": 1, long: 1})] {
+            let error = parse::<Outer>(body.to_string().as_bytes()).expect_err("refused");
+            let lengths = (error.message.len(), error.param.map_or(0, |it| it.len()));
+            assert!(lengths.0 < 400 && lengths.1 < 400 && !error.message.contains('\n'), "{lengths:?}");
+        }
         assert!(parse::<Outer>(b"{\"k\": \"\xff\"}").is_err_and(|it| it.status == 400), "bytes that are no UTF-8");
     }
 

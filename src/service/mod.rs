@@ -13,6 +13,7 @@ mod repositories;
 mod views;
 
 use std::collections::HashSet;
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -93,6 +94,8 @@ struct Inner {
     /// One for each core: more questions are not ranked at once.
     ranking: Arc<Semaphore>,
     metrics: Arc<Metrics>,
+    /// Locked as long as this service has the jobs of its data directory.
+    _alone: Option<File>,
 }
 
 /// A vector that the model gave at the start, and when it gave it last.
@@ -447,6 +450,7 @@ impl Inner {
     fn open(inference: Inference, options: Options, metrics: Arc<Metrics>) -> Result<Self, ServiceError> {
         let data = options.data.clone();
         fsio::create_private_directory(&data.uploads())?;
+        let alone = options.keeps_jobs.then(|| alone(data.path())).transpose()?;
         let store = Store::open_or_replace(&data.store())?;
         for replaced in store.replaced() {
             tracing::warn!(what = replaced.what, "the store of vectors was damaged, so a new one was begun");
@@ -459,7 +463,7 @@ impl Inner {
         }
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let (arriving, ranking) = (Mutex::default(), Arc::new(Semaphore::new(cores)));
-        let inner = Inner { options, inference, store, repositories, jobs, arriving, ranking, metrics };
+        let inner = Inner { options, inference, store, repositories, jobs, arriving, ranking, metrics, _alone: alone };
         inner.remove_uploads(None);
         Ok(inner)
     }
@@ -485,6 +489,19 @@ impl Inner {
         self.repositories.forget(name);
         self.remove_uploads(None);
         Ok(())
+    }
+}
+
+/// Becomes the one service that does the jobs of a data directory: two would do each twice.
+fn alone(data: &Path) -> Result<File, ServiceError> {
+    let file = File::create(data.join("service.lock"))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::Error(error)) => Err(error.into()),
+        Err(TryLockError::WouldBlock) => Err(ServiceError::internal(anyhow::anyhow!(
+            "another service uses the data directory `{}`: stop that one, or name another directory with --data-dir",
+            data.display()
+        ))),
     }
 }
 

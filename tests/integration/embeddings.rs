@@ -167,6 +167,8 @@ fn base64_holds_the_same_floats() {
     let bytes = BASE64_STANDARD.decode(answer["data"][0]["embedding"].as_str().expect("a text")).expect("base64");
     let numbers: Vec<f32> = bytes.chunks_exact(4).map(|it| f32::from_le_bytes(it.try_into().expect("four"))).collect();
     assert_eq!(numbers, TEXT.vectors(&body("float"))[0]);
+    let embedded = TEXT.answer("/embed", &json!({"inputs": "x", "encoding_format": "base64"}));
+    assert_eq!(embedded, json!([answer["data"][0]["embedding"]]));
 }
 
 #[test]

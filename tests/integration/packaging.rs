@@ -75,7 +75,7 @@ fn the_image_is_built_with_the_toolchain_of_the_source() {
 
 /// The variables of ours that a file sets.
 fn variables(file: &str) -> BTreeMap<String, String> {
-    let words = file.split(|it: char| it.is_whitespace() || it == '"').filter(|it| it.starts_with("SIGHTLINE_"));
+    let words = file.split(char::is_whitespace).filter_map(|it| Some(&it[it.find("SIGHTLINE_")?..]));
     words.filter_map(|it| it.split_once('=')).map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 

@@ -73,9 +73,9 @@ impl Setup {
         let means = Means { pictures: Pictures::new(images, web), max_batch: settings.max_batch };
         let usual =
             Usual { retriever: RetrieverKind::Hybrid, granularity: Granularity::Both, results: 10, rerank: 100 };
+        let guard = GuardState::new(&settings, Arc::new(|_| ()), metrics.in_flight.clone()).expect("a guard");
         let state = State::new(means, usual, metrics);
         state.set_service(Arc::clone(&service));
-        let guard = GuardState::new(&settings, Arc::new(|_| ())).expect("a guard");
         Served { router: guard::layers(server::app(state), &guard), service }
     }
 }

@@ -498,23 +498,25 @@ fn a_build_that_runs_is_waited_for_cancelled_or_deleted() {
 #[test]
 fn an_interrupted_job_goes_on_after_a_restart_with_what_it_had() {
     let (data, shop, gate) = (tempfile::tempdir().expect("a folder"), shop(), Gate::new());
-    let body = "def f():\n".to_owned() + &(0..4000).map(|it| format!("    line_{it} = {it}\n")).collect::<String>();
-    for it in 0..4 {
-        shop.write(&format!("long_{it}.py"), body.replace("line", &format!("line{it}")));
+    for file in 0..4 {
+        let lines: String = (0..400).map(|it| format!("    line{file}_{it} = {it}\n")).collect();
+        shop.write(&format!("long_{file}.py"), format!("def f():\n{lines}"));
     }
     let served = gated(data.path(), &shop.root, &gate, 1 << 20);
     let begun = served.json("PUT", "/v1/repositories/shop", json!({"source": {"path": shop.root}})).ok(202);
     let job = begun["job"].as_str().expect("a job").to_owned();
-    while gate.windows.load(Ordering::SeqCst) == 0 {
+    // Until a batch is embedded; the next one waits at the gate.
+    let embedded = || served.get(&format!("/v1/jobs/{job}")).ok(200)["progress"].clone();
+    while embedded()["phase"] != "embedding" || embedded()["done"] == 0 {
         std::thread::yield_now();
     }
+    gate.shut(true);
     drop(served);
-    let before = gate.windows.load(Ordering::SeqCst);
+    gate.shut(false);
     let again = gated(data.path(), &shop.root, &gate, 1 << 20);
     let done = again.finished(&job);
     assert_eq!(done["status"], "done", "{done}");
-    let (embedded, cached) = (&done["result"]["embedded"], &done["result"]["cached"]);
-    assert!(before > 0 && cached.as_u64() > Some(0), "{before} before; {embedded} and {cached} after");
+    assert!(done["result"]["cached"].as_u64() > Some(0), "{done}");
     assert_eq!(again.get("/v1/repositories/shop").ok(200)["status"], "ready");
 }
 
@@ -694,4 +696,15 @@ fn readiness_is_a_vector_that_came_back() {
     let served = gated(data.path(), data.path(), &gate, 1 << 20);
     assert_eq!(served.get("/ready").ok(200), json!({"status": "ready"}));
     assert_eq!(served.get("/health").ok(200), json!({"status": "ok"}));
+}
+
+#[test]
+fn a_second_service_on_the_same_data_is_refused() {
+    let data = tempfile::tempdir().expect("a folder");
+    let served = Setup::on(data.path()).start();
+    let Setup { encoder, options, .. } = Setup::on(data.path());
+    let second = RUNTIME.block_on(sightline::service::Service::start(encoder, options, Arc::default()));
+    let cause = second.err().map(|error| format!("{:?}", anyhow::Error::from(error))).unwrap_or_default();
+    assert!(cause.contains("another service uses the data directory"), "{cause}");
+    drop(served);
 }

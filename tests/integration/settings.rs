@@ -93,7 +93,6 @@ fn settings_that_cannot_be_used_are_a_usage_error_of_one_line() {
     let place = Place::new();
     for (arguments, expected) in [
         (&["--host", "a:1"][..], "--host: `server.host` is `a:1`"),
-        (&["--root", ""], "server.roots"),
         (&["--rate", "nan"], "--rate: `server.rate` is NaN"),
         (&["--max-requests", "0"], "--max-requests: `server.max_requests` is 0"),
         (&["--cors-origin", "*"], "--cors-origin: `server.cors_origins` has `*`"),

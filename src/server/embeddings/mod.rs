@@ -11,6 +11,7 @@ mod request;
 mod texts;
 
 use axum::extract::State as Shared;
+use axum::response::{IntoResponse, Response};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -25,6 +26,7 @@ use crate::vector;
 use answer::{EmbeddingsResponse, Rank, Vector};
 use asked::Asked;
 use request::{EmbedRequest, EmbeddingsRequest, EncodingFormat, RerankRequest, SimilarityRequest};
+use texts::Texts;
 
 /// What these routes need beside the service.
 pub struct Means {
@@ -56,15 +58,17 @@ pub fn routes() -> OpenApiRouter<State> {
 async fn embeddings(
     Shared(state): Shared<State>,
     Json(mut request): Json<EmbeddingsRequest>,
-) -> Result<axum::Json<EmbeddingsResponse>, ApiError> {
+) -> Result<Response, ApiError> {
     let run = Run::new(&state, request.truncate)?;
     let model = run.service.model();
     asked::check_model(request.model.as_deref(), model)?;
     let dimensions = asked::dimensions(request.dimensions, model)?;
-    let asked = asked::asked(&mut request, &|tokens| run.service.decode(tokens))?;
+    let tokens = request.input.as_ref().map_or(0, Texts::tokens);
+    let asked = aside(tokens, || asked::asked(&mut request, &|tokens| run.service.decode(tokens)))?;
     let embedded = run.embed(asked, dimensions).await?;
     let format = request.encoding_format.unwrap_or(EncodingFormat::Float);
-    Ok(axum::Json(EmbeddingsResponse::new(&model.id, embedded, format)))
+    let numbers = embedded.len() * dimensions;
+    Ok(aside(numbers, || axum::Json(EmbeddingsResponse::new(&model.id, embedded, format)).into_response()))
 }
 
 /// Embed texts, as text-embeddings-inference does
@@ -77,19 +81,18 @@ async fn embeddings(
     request_body = EmbedRequest,
     responses((status = 200, description = "A vector for each input, in order.", body = Vec<Vector>), Failures)
 )]
-async fn embed(
-    Shared(state): Shared<State>,
-    Json(request): Json<EmbedRequest>,
-) -> Result<axum::Json<Vec<Vector>>, ApiError> {
+async fn embed(Shared(state): Shared<State>, Json(request): Json<EmbedRequest>) -> Result<Response, ApiError> {
     let run = Run::new(&state, request.truncate)?;
     asked::check_direction(request.truncation_direction, "truncation_direction")?;
     asked::check_normalize(request.normalize)?;
     asked::check_prompt(request.prompt_name.as_deref(), "prompt_name")?;
     let dimensions = asked::dimensions(request.dimensions, run.service.model())?;
-    let asked = asked::of_texts(request.inputs, "inputs", &|tokens| run.service.decode(tokens))?;
+    let (tokens, decode) = (request.inputs.tokens(), |tokens: &[u32]| run.service.decode(tokens));
+    let asked = aside(tokens, || asked::of_texts(request.inputs, "inputs", &decode))?;
     let embedded = run.embed(asked, dimensions).await?;
     let format = request.encoding_format.unwrap_or(EncodingFormat::Float);
-    Ok(axum::Json(embedded.into_iter().map(|it| Vector::new(it.vector, format)).collect()))
+    let vectors = embedded.into_iter().map(|it| Vector::new(it.vector, format));
+    Ok(aside(vectors.len() * dimensions, || axum::Json(vectors.collect::<Vec<_>>()).into_response()))
 }
 
 /// Compare a text with others
@@ -140,6 +143,14 @@ async fn rerank(
     // Equal ones stay in their order.
     ranked.sort_by(|a, b| b.score.total_cmp(&a.score));
     Ok(axum::Json(ranked))
+}
+
+/// So many numbers take milliseconds to read or to write.
+const MANY: usize = 50_000;
+
+/// Does what goes over so many numbers, not on a thread that serves others if they are many.
+fn aside<T>(numbers: usize, work: impl FnOnce() -> T) -> T {
+    if numbers < MANY { work() } else { tokio::task::block_in_place(work) }
 }
 
 /// What embeds a request.

@@ -23,6 +23,15 @@ pub enum Text {
 }
 
 impl Texts {
+    /// Token ids in all.
+    pub fn tokens(&self) -> usize {
+        let of_text = |text: &Text| if let Text::Tokens(tokens) = text { tokens.len() } else { 0 };
+        match self {
+            Texts::One(text) => of_text(text),
+            Texts::Many(texts) => texts.iter().map(of_text).sum(),
+        }
+    }
+
     /// Each with its name in a request whose field is called `field`.
     pub fn named(self, field: &str) -> Vec<(String, Text)> {
         match self {

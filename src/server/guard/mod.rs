@@ -21,6 +21,7 @@ use axum::extract::{ConnectInfo, DefaultBodyLimit, Request, State};
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
+use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::CorsLayer;
@@ -54,14 +55,15 @@ struct Inner {
     request_time: Duration,
     origins: Vec<HeaderValue>,
     observer: Observer,
+    in_flight: Gauge,
 }
 
 impl GuardState {
-    /// A guard by the settings. `observer` hears of every request.
+    /// A guard by the settings. `observer` hears of every request; `in_flight` counts those that are being answered.
     ///
     /// # Errors
     /// Those of the file of keys.
-    pub fn new(settings: &Settings, observer: Observer) -> Result<Self, KeysError> {
+    pub fn new(settings: &Settings, observer: Observer, in_flight: Gauge) -> Result<Self, KeysError> {
         Ok(GuardState(Arc::new(Inner {
             names: Names::new(settings),
             keys: Keys::load(settings)?,
@@ -75,12 +77,8 @@ impl GuardState {
             request_time: seconds(settings.request_seconds),
             origins: settings.cors_origins.iter().filter_map(|it| HeaderValue::from_str(it).ok()).collect(),
             observer,
+            in_flight,
         })))
-    }
-
-    /// Requests that are in flight and count against `server.max_requests`.
-    pub fn in_flight(&self, settings: &Settings) -> usize {
-        settings.max_requests.saturating_sub(self.0.places.available_permits())
     }
 
     fn observer(&self) -> &Observer {
@@ -128,8 +126,22 @@ impl GuardState {
     }
 
     /// A place for a request that is whole.
-    fn place(&self) -> Result<OwnedSemaphorePermit, ApiError> {
-        self.0.places.clone().try_acquire_owned().map_err(|_| no_place())
+    fn place(&self) -> Result<Place, ApiError> {
+        let permit = self.0.places.clone().try_acquire_owned().map_err(|_| no_place())?;
+        self.0.in_flight.inc();
+        Ok(Place { _permit: permit, in_flight: self.0.in_flight.clone() })
+    }
+}
+
+/// A place for a request, until it is dropped.
+struct Place {
+    _permit: OwnedSemaphorePermit,
+    in_flight: Gauge,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.in_flight.dec();
     }
 }
 

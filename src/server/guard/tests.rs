@@ -50,7 +50,7 @@ fn app(keys: &str) -> Router {
 }
 
 fn app_with(keys: &str, observer: Observer) -> Router {
-    let guard = GuardState::new(&settings(keys), observer).expect("sound settings");
+    let guard = GuardState::new(&settings(keys), observer, Gauge::default()).expect("sound settings");
     layers(routes(), &guard)
 }
 
@@ -382,7 +382,7 @@ async fn a_refusal_by_a_handler_in_the_middle_of_an_upload_does_too() {
             ApiError::invalid("not_now", "no")
         }),
     );
-    let guard = GuardState::new(&settings(""), Arc::new(|_| {})).expect("sound settings");
+    let guard = GuardState::new(&settings(""), Arc::new(|_| {}), Gauge::default()).expect("sound settings");
     let answer = sent_all(layers(refusing, &guard), "/v1/repositories/r/snapshot").await;
     assert!(answer.starts_with("HTTP/1.1 422") && answer.contains("not_now"), "{answer}");
 }

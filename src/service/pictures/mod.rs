@@ -155,17 +155,16 @@ impl Pictures {
     }
 
     async fn one(&self, param: &str, source: Source, budget: &fetch::Budget) -> Result<Picture, PictureError> {
-        let bytes = match source {
-            Source::Bytes(bytes) => bytes,
-            Source::Url(url) if !data::is_data_url(&url) => self.fetched(&url, budget).await?,
-            Source::Data(text) if !data::is_data_url(&text) => data::base64(text.as_bytes(), PictureError::Base64)?,
-            Source::Data(url) | Source::Url(url) => data::data_url(&url)?,
+        let source = match source {
+            Source::Url(url) if !data::is_data_url(&url) => Source::Bytes(self.fetched(&url, budget).await?),
+            source => source,
         };
         let permit = Arc::clone(&self.decoding).acquire_owned().await?;
         let limits = self.limits.clone();
         let checked = tokio::task::spawn_blocking(move || {
             let _permit = permit;
             let _span = tracing::info_span!("decode").entered();
+            let bytes = bytes(source)?;
             check(&bytes, &limits).map(|size| (bytes, size))
         });
         let (bytes, size) = checked.await.map_err(|_| PictureError::Ending)??;
@@ -181,6 +180,15 @@ impl Pictures {
             web.fetch(&target, &budget, most)
         });
         fetched.await.map_err(|_| PictureError::Ending)?
+    }
+}
+
+/// The bytes of a picture that the request holds.
+fn bytes(source: Source) -> Result<Vec<u8>, PictureError> {
+    match source {
+        Source::Bytes(bytes) => Ok(bytes),
+        Source::Data(text) if !data::is_data_url(&text) => data::base64(text.as_bytes(), PictureError::Base64),
+        Source::Data(url) | Source::Url(url) => data::data_url(&url),
     }
 }
 

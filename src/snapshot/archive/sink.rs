@@ -250,7 +250,7 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// Moves what is in a folder to its place. It gets a name first that nothing in it can have: paths in archives have no such prefix and number.
+    /// Moves what is in a folder to its place. The folder gets another name first, since something in it may have its own.
     fn strip(&self, top: &[u8]) -> io::Result<()> {
         let inside = |it: &&Vec<u8>| it.starts_with(top) && it.get(top.len()) == Some(&b'/');
         let children: Vec<&[u8]> = self.made.keys().filter(inside).map(|it| &it[top.len() + 1..]).collect();
