@@ -95,7 +95,7 @@ async def check(client, repository):
 
 
 async def main():
-    binary = sys.argv[1] if len(sys.argv) > 1 else str(ROOT / "target/release/sightline")
+    binary = str(pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "target/release/sightline").resolve())
     repository = pathlib.Path(sys.argv[2] if len(sys.argv) > 2 else ROOT).resolve()
     for mode in ("legacy", "auto"):
         with tempfile.TemporaryDirectory() as data:

@@ -15,6 +15,10 @@ use crate::types::IssueReport;
 
 /// A question waits no longer for another process that makes the index.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// How often it is said that a question goes on.
+const BEAT: Duration = Duration::from_secs(3);
+/// The percentages of a call that are said then: nobody knows how far it is.
+const COMPARING: std::ops::Range<u8> = 51..100;
 
 impl Tools {
     /// `locate_issue`.
@@ -63,7 +67,7 @@ async fn asked(
     caller: &Caller,
 ) -> Result<(Answered, Option<Duration>), ToolError> {
     let name = service.name_of(folder);
-    match service.locate(&name, ask.clone()).await {
+    match compared(service, &name, ask.clone(), caller).await {
         Err(ServiceError::UnknownRepository { .. } | ServiceError::NotBuilt { .. } | ServiceError::Failed { .. }) => {}
         other => return Ok((other?, None)),
     }
@@ -71,6 +75,21 @@ async fn asked(
     let wanted = Wanted { service, folder, words_only: true, share: (0, 50), patience: Some(PATIENCE) };
     wanted.made(caller).await?;
     let took = start.elapsed();
-    caller.tell(50, "comparing the likeliest code with the issue").await;
-    Ok((service.locate(&name, ask).await?, Some(took)))
+    Ok((compared(service, &name, ask, caller).await?, Some(took)))
+}
+
+/// Asks a repository, and says now and then that it goes on: some clients give up on a call that says nothing.
+async fn compared(service: &Service, name: &str, ask: Ask, caller: &Caller) -> Result<Answered, ServiceError> {
+    let start = Instant::now();
+    let mut asking = std::pin::pin!(service.locate(name, ask));
+    for percent in COMPARING {
+        tokio::select! {
+            answered = &mut asking => return answered,
+            () = tokio::time::sleep(BEAT) => {
+                let seconds = start.elapsed().as_secs();
+                caller.tell(percent, format!("comparing the likeliest code with the issue, {seconds} s so far")).await;
+            }
+        }
+    }
+    asking.await
 }

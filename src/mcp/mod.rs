@@ -128,7 +128,7 @@ fn result(tool: Tool, answer: Result<Answer, ToolError>) -> CallToolResult {
         }
         Err(error) => {
             let message = error.for_agents();
-            tracing::warn!(tool = tool.name(), cause = message, "a tool failed");
+            tracing::info!(tool = tool.name(), cause = message, "a tool failed");
             CallToolResult::error(vec![ContentBlock::text(message)])
         }
     }

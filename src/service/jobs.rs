@@ -101,6 +101,8 @@ pub struct Job {
     view: watch::Sender<JobView>,
     /// Set when nobody wants it any more.
     pub cancel: Arc<AtomicBool>,
+    /// After the second in which it was added.
+    nanoseconds: u32,
 }
 
 /// A job as it is written down.
@@ -108,6 +110,9 @@ pub struct Job {
 struct Record {
     view: JobView,
     source: JobSource,
+    /// Orders jobs of one second.
+    #[serde(default)]
+    nanoseconds: u32,
 }
 
 impl Job {
@@ -176,7 +181,7 @@ impl Jobs {
                 }
             }
         }
-        records.sort_by_key(|it| (it.view.finished.unwrap_or(u64::MAX), it.view.created));
+        records.sort_by_key(|it| (it.view.finished.unwrap_or(u64::MAX), it.view.created, it.nanoseconds));
         let jobs = Jobs { folder: Some(folder), ..Jobs::forgetful() };
         for record in records {
             jobs.restore(record);
@@ -189,13 +194,13 @@ impl Jobs {
         Jobs { folder: None, state: Mutex::default(), bell: Condvar::new() }
     }
 
-    fn restore(&self, Record { mut view, source }: Record) {
+    fn restore(&self, Record { mut view, source, nanoseconds }: Record) {
         let is_finished = view.status.is_finished();
         if !is_finished {
             (view.status, view.progress) = (JobStatus::Queued, None);
         }
         let id = view.job.clone();
-        let job = Arc::new(Job { source, view: watch::Sender::new(view), cancel: Arc::default() });
+        let job = Arc::new(Job { source, view: watch::Sender::new(view), cancel: Arc::default(), nanoseconds });
         let mut state = self.state();
         state.known.insert(id.clone(), Arc::clone(&job));
         if is_finished {
@@ -221,6 +226,7 @@ impl Jobs {
         if state.waiting.len() >= MOST_WAITING {
             return Err(ServiceError::TooManyJobs { jobs: state.waiting.len() });
         }
+        let (created, nanoseconds) = clock();
         let id = uuid::Uuid::new_v4().simple().to_string();
         let view = JobView {
             job: id.clone(),
@@ -229,10 +235,10 @@ impl Jobs {
             progress: None,
             error: None,
             result: None,
-            created: now(),
+            created,
             finished: None,
         };
-        let job = Arc::new(Job { source, view: watch::Sender::new(view), cancel: Arc::default() });
+        let job = Arc::new(Job { source, view: watch::Sender::new(view), cancel: Arc::default(), nanoseconds });
         self.write(&job)?;
         state.known.insert(id, Arc::clone(&job));
         state.waiting.push_back(Work::Index(Arc::clone(&job)));
@@ -360,7 +366,8 @@ impl Jobs {
     }
 
     fn write(&self, job: &Job) -> std::io::Result<()> {
-        let record = Record { view: JobView { progress: None, ..job.view() }, source: job.source.clone() };
+        let (view, source) = (JobView { progress: None, ..job.view() }, job.source.clone());
+        let record = Record { view, source, nanoseconds: job.nanoseconds };
         match self.file(&record.view.job) {
             Some(path) => fsio::write_atomically(&path, |out| Ok(serde_json::to_writer(out, &record)?)),
             None => Ok(()),
@@ -388,7 +395,12 @@ impl State {
 }
 
 fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs())
+    clock().0
+}
+
+/// Seconds since 1970, and nanoseconds beyond them.
+fn clock() -> (u64, u32) {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or((0, 0), |it| (it.as_secs(), it.subsec_nanos()))
 }
 
 #[cfg(test)]
