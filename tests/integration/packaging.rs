@@ -9,7 +9,7 @@ fn top(path: &str) -> PathBuf {
 }
 
 fn read(path: &str) -> String {
-    std::fs::read_to_string(top(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+    std::fs::read_to_string(top(path)).expect(path)
 }
 
 fn run_with(arguments: &[&str], variables: &BTreeMap<String, String>) -> Output {
