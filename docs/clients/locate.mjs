@@ -11,6 +11,11 @@ import { basename } from "node:path";
 const { SIGHTLINE_URL: url = "http://127.0.0.1:7411", SIGHTLINE_API_KEY: key } = process.env;
 const [repository, title, picture] = process.argv.slice(2);
 
+if (!title) {
+  console.error("usage: node docs/clients/locate.mjs REPOSITORY TITLE [PICTURE]");
+  process.exit(2);
+}
+
 const form = new FormData();
 form.set("title", title);
 form.set("k", "5");

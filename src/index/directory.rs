@@ -111,7 +111,7 @@ pub struct Lock {
 }
 
 /// What is said of a repository beside its builds.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SourceRecord {
     /// As text: a path that is not UTF-8 has replacements in it.
@@ -119,6 +119,9 @@ pub struct SourceRecord {
     /// The revision that was indexed last; `None` for the files on disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
+    /// What the build is of that was made or confirmed last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<Target>,
     /// The rules by which files were chosen, where the program that made the index wrote them down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<Rules>,
@@ -306,6 +309,14 @@ impl RepositoryDirectory {
         fs::remove_dir_all(&self.path).map_err(|source| IndexError::Write { path: self.path, source })
     }
 
+    /// Removes the directory again that taking its lock has made, if there is nothing in it.
+    pub fn remove_if_new(&self, lock: Lock) {
+        if self.stamp().is_none() && matches!(self.source(), Ok(None)) {
+            // It is in nobody's way.
+            let _ = self.clone().remove(lock);
+        }
+    }
+
     /// Removes what no build needs, which runs that failed or were killed left too. Readers keep what they have open; one that was about
     /// to open something finds the newer build when it looks again. Nothing is removed while it can't be told what is needed.
     pub fn remove_unneeded(&self, _: &Lock) {
@@ -404,7 +415,7 @@ mod tests {
         fs::write(directory.path.join("current.json"), "{}").unwrap();
         let between = directory.stamp();
         assert!(between.is_some());
-        let record = SourceRecord { path: "/srv/shop".to_owned(), revision: None, rules: None, failure: None };
+        let record = SourceRecord { path: "/srv/shop".to_owned(), ..SourceRecord::default() };
         directory.set_source(&lock, &record).unwrap();
         assert_ne!(directory.stamp(), between);
     }

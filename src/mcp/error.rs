@@ -75,8 +75,7 @@ fn of_service(error: &ServiceError) -> String {
         | ServiceError::LargeArchive { .. }
         | ServiceError::LargeQuestion { .. }
         | ServiceError::Overloaded { .. }
-        | ServiceError::NotReady { .. }
-        | ServiceError::TooSlow { .. } => error.to_string(),
+        | ServiceError::NotReady { .. } => error.to_string(),
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 use half::f16;
 use rayon::prelude::*;
 
-use crate::encoder::Window;
+use crate::encoder::{EncoderError, Window};
 use crate::index::store::{EmbeddingStore, Key};
 use crate::index::view::{How, Vectors};
 use crate::types::Level;
@@ -179,6 +179,8 @@ impl<'a> Scorer<'a> {
         let encoder = self.encoded.encoder;
         let error = match encoder.embed(windows, progress) {
             Ok(vectors) => return Ok(vectors.iter().map(|it| Some(halves(it))).collect()),
+            // It is no fault of the windows.
+            Err(EncoderError::Stopped) => return Err(EncoderError::Stopped.into()),
             Err(error) => error,
         };
         let alone = |it: &&Window| Some(halves(encoder.embed(&[*it], &|_, _| ()).ok()?.first()?));

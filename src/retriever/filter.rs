@@ -6,6 +6,9 @@ use gix::glob::{Pattern, wildmatch};
 
 use crate::types::Candidate;
 
+/// Patterns, and languages: each is tried on each candidate.
+pub const MOST: usize = 256;
+
 /// A choice of candidates. What is empty chooses all.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
@@ -18,8 +21,11 @@ impl Filter {
     /// of `languages`, by name in any case.
     ///
     /// # Errors
-    /// The pattern that is none.
+    /// The pattern that is none, or one too many.
     pub fn new(paths: &[String], languages: &[String]) -> Result<Self, String> {
+        if let Some(over) = paths.get(MOST).or(languages.get(MOST)) {
+            return Err(over.clone());
+        }
         let pattern = |text: &String| Pattern::from_bytes_without_negation(text.as_bytes()).ok_or_else(|| text.clone());
         let paths = paths.iter().map(pattern).collect::<Result<_, _>>()?;
         Ok(Filter { paths, languages: languages.iter().map(|it| it.to_lowercase()).collect() })

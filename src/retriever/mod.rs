@@ -25,7 +25,7 @@ use crate::index::vectors::VectorError;
 use crate::index::view::Vectors;
 use crate::types::{Candidate, IssueReport, Level, TextError};
 
-pub use filter::Filter;
+pub use filter::{Filter, MOST as MOST_FILTERS};
 pub use hits::{Hit, MatchedLine};
 use hits::{Shower, TermWorths};
 use ranker::{Evidence, Parts, Weights};

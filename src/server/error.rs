@@ -149,7 +149,7 @@ impl From<ServiceError> for ApiError {
             ServiceError::BadName { .. } => with(StatusCode::UNPROCESSABLE_ENTITY, "repository_name").of("repo"),
             ServiceError::Building { .. } => with(StatusCode::CONFLICT, "build_running"),
             ServiceError::NotBuilt { .. } => {
-                with(StatusCode::SERVICE_UNAVAILABLE, "repository_building").retry_after(SOON)
+                with(StatusCode::SERVICE_UNAVAILABLE, "repository_building").retry_after(5 * SOON)
             }
             ServiceError::Failed { .. } => with(StatusCode::CONFLICT, "repository_failed"),
             ServiceError::InUse { .. } => with(StatusCode::CONFLICT, "repository_in_use"),
@@ -169,7 +169,6 @@ impl From<ServiceError> for ApiError {
                 with(StatusCode::TOO_MANY_REQUESTS, "overloaded").retry_after(retry_after)
             }
             ServiceError::NotReady { .. } => with(StatusCode::SERVICE_UNAVAILABLE, "not_ready").retry_after(SOON),
-            ServiceError::TooSlow { .. } => with(StatusCode::SERVICE_UNAVAILABLE, "timeout").retry_after(SOON),
             ServiceError::Input { param, error } => of_input(&error).of(param),
             ServiceError::StorageFull => with(StatusCode::SERVICE_UNAVAILABLE, "storage_full").retry_after(60 * SOON),
             ServiceError::Internal(cause) => {

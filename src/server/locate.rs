@@ -15,7 +15,7 @@ use super::State;
 use super::embeddings::of_picture;
 use super::error::{ApiError, Failures};
 use super::extract::{self, Path};
-use crate::retriever::{Filter, Granularity, Request as Asked, RetrieverKind};
+use crate::retriever::{Filter, Granularity, MOST_FILTERS, Request as Asked, RetrieverKind};
 use crate::service::Ask;
 use crate::service::located::Located;
 use crate::service::pictures::{Given, Source};
@@ -292,6 +292,12 @@ fn asked(usual: &super::Usual, request: &LocateRequest) -> Result<(Asked, bool),
     let list = |it: Option<&Vec<String>>| it.cloned().unwrap_or_default();
     let (paths, languages) =
         (list(filter.and_then(|it| it.paths.as_ref())), list(filter.and_then(|it| it.languages.as_ref())));
+    for (list, name) in [(&paths, "filter.paths"), (&languages, "filter.languages")] {
+        if list.len() > MOST_FILTERS {
+            let message = format!("`{name}` has {}, and may have {MOST_FILTERS}: choose by fewer", list.len());
+            return Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "filter_too_large", message).of(name));
+        }
+    }
     let filter = Filter::new(&paths, &languages).map_err(|pattern| {
         let at = paths.iter().position(|it| *it == pattern).unwrap_or(0);
         let message = "a pattern of nothing matches no path: write it as in a .gitignore";

@@ -155,7 +155,7 @@ impl Service {
             return Ok(found);
         }
         let (inner, own) = (Arc::clone(&self.inner), Arc::clone(repository));
-        let found = blocking(move || own.look(inner.inference.model(), &inner.repositories.uploads())).await??;
+        let found = blocking(move || own.look(inner.inference.model(), &inner.repositories.sources)).await??;
         found.ok_or_else(|| self.not_built(repository))
     }
 

@@ -52,8 +52,6 @@ pub enum ServiceError {
     Overloaded { waiting: usize, retry_after: Duration },
     #[error("the service is not ready ({what}): ask again")]
     NotReady { what: &'static str },
-    #[error("the answer took longer than {} s: ask for less, or again when the index has all its vectors", limit.as_secs())]
-    TooSlow { limit: Duration },
     /// Of something in the request.
     #[error("{error}")]
     Input { param: String, error: EncoderError },

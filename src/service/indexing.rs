@@ -1,9 +1,9 @@
 //! The worker that makes indexes, and indexes that are brought up to date for a question.
 
 use std::fs;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, TryLockError};
 use std::time::{Duration, SystemTime};
 
 use super::Inner;
@@ -58,9 +58,13 @@ impl Inner {
     /// What the worker's thread does.
     pub(super) fn work(&self) {
         while let Some(work) = self.jobs.next() {
-            match work {
-                Work::Index(job) => self.run(&job),
-                Work::Fill(repository) => self.fill(&repository),
+            // A panic in one must not end the thread that all others wait for.
+            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| match &work {
+                Work::Index(job) => self.run(job),
+                Work::Fill(repository) => self.fill(repository),
+            }));
+            if let (Err(_), Work::Index(job)) = (done, &work) {
+                self.jobs.finish(job, JobStatus::Failed, None, Some(internal()));
             }
         }
     }
@@ -94,7 +98,7 @@ impl Inner {
 
     fn index(&self, job: &Arc<Job>, name: &str) -> Result<Report, IngestError> {
         let stopped = || IngestError::Stopped { embedded: 0, missing: 0 };
-        let repository = self.repositories.get_or_add(name).map_err(|_| stopped())?;
+        let repository = self.repositories.get_or_add(name).map_err(|_| stopped())?.0;
         let since = SystemTime::now();
         let lock = loop {
             match repository.directory.lock() {
@@ -106,7 +110,13 @@ impl Inner {
                 lock => break lock?,
             }
         };
+        // It may have been deleted while the lock was waited for, which has made its directory again.
+        if repository.is_going() || job.is_cancelled() {
+            repository.directory.remove_if_new(lock);
+            return Err(stopped());
+        }
         let root = Path::new(&job.source.path);
+        self.repositories.sources.check(root)?;
         let source =
             Sourced { root, revision: job.source.revision.as_deref(), options: ingest::options(&job.source.rules) };
         let encoder = Queued::new(self.inference.clone(), Class::Indexing, Arc::clone(&job.cancel));
@@ -117,7 +127,7 @@ impl Inner {
         self.metrics.cache_misses.inc_by(report.embedding.embedded as u64);
         repository.outdate();
         // What was just made is opened before somebody waits for it.
-        if let Err(error) = repository.look(self.inference.model(), &self.repositories.uploads()) {
+        if let Err(error) = repository.look(self.inference.model(), &self.repositories.sources) {
             tracing::warn!(cause = error.to_string(), "an index that was just made can't be opened");
         }
         if let Err(error) = self.store.evict(self.options.store_bytes, since - PROTECTED) {
@@ -143,7 +153,11 @@ impl Inner {
 
     /// Brings an index up to date in which little has changed; gives whether it is.
     pub(super) fn refresh(&self, repository: &Repository, served: &Served) -> bool {
-        let Ok(_only) = repository.refreshing.try_lock() else { return false };
+        let _only = match repository.refreshing.try_lock() {
+            Err(TryLockError::WouldBlock) => return false,
+            Err(TryLockError::Poisoned(only)) => only.into_inner(),
+            Ok(only) => only,
+        };
         let is_complete = served.manifest().counts.is_complete();
         let missing = if is_complete { Missing::Embed } else { Missing::Leave };
         let outcome = self.update(repository, served, missing, Class::Request);
@@ -182,7 +196,12 @@ impl Inner {
             Err(IndexError::Busy { .. }) => return Ok(false),
             lock => lock?,
         };
+        if repository.is_going() || repository.directory.stamp().is_none() {
+            repository.directory.remove_if_new(lock);
+            return Ok(false);
+        }
         let (root, revision) = (served.root(), served.source.revision.as_deref());
+        self.repositories.sources.check(root)?;
         let source = Sourced { root, revision, options: served.options() };
         let encoder = Queued::new(self.inference.clone(), class, Arc::new(AtomicBool::new(false)));
         self.ingest(repository, &lock, &source, &encoder, missing, &Unwatched)?;
@@ -194,7 +213,10 @@ impl Inner {
         if !self.options.keeps_jobs {
             return;
         }
-        let uploads = self.repositories.uploads();
+        // In this order: what arrives meanwhile is not in the listing, and what has arrived is among the jobs.
+        let listed: Vec<PathBuf> =
+            fs::read_dir(self.repositories.uploads()).into_iter().flatten().flatten().map(|it| it.path()).collect();
+        let arriving = super::lock(&self.arriving).clone();
         // One that is left for the next start will need its files.
         let is_over = |it: &Arc<Job>| ended.is_some_and(|ended| Arc::ptr_eq(it, ended)) && !self.jobs.is_closing();
         let unfinished = self.jobs.unfinished();
@@ -207,18 +229,35 @@ impl Inner {
                 Err(_) => return,
             }
         }
-        let arriving = super::lock(&self.arriving);
-        for entry in fs::read_dir(&uploads).into_iter().flatten().flatten() {
-            let path = entry.path();
-            if needed.iter().any(|it| Path::new(it).starts_with(&path)) || arriving.contains(&path.with_extension("")) {
-                continue;
-            }
-            let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
-            if let Err(error) = removed {
-                tracing::warn!(cause = error.to_string(), "an archive that is not needed can't be removed");
-            }
+        let is_needed = |path: &Path| {
+            needed.iter().any(|it| Path::new(it).starts_with(path)) || arriving.contains(&path.with_extension(""))
+        };
+        let unneeded: Vec<PathBuf> = listed.into_iter().filter(|it| !is_needed(it)).collect();
+        if unneeded.is_empty() {
+            return;
+        }
+        // A hundred thousand files take minutes, which nobody is to wait for.
+        let remove = move || unneeded.iter().for_each(|it| remove_upload(it));
+        if let Err(error) = std::thread::Builder::new().name("uploads".to_owned()).spawn(remove) {
+            tracing::warn!(cause = error.to_string(), "archives that are not needed can't be removed");
         }
     }
+}
+
+/// Removes an archive, or what was in one. What is left is removed at the next occasion.
+fn remove_upload(path: &Path) {
+    let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    match removed {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            tracing::warn!(cause = error.to_string(), "an archive that is not needed can't be removed");
+        }
+        _ => {}
+    }
+}
+
+fn internal() -> JobError {
+    let message = "something failed inside: the server's log says what, under this job's id".to_owned();
+    JobError { code: "internal".to_owned(), message }
 }
 
 /// What is read, and how.
@@ -258,7 +297,7 @@ fn told(error: &IngestError) -> JobError {
             ("model_failed", format!("none of {windows} windows could be embedded: the server's log says why"))
         }
         error if is_out_of_room(error) => ("storage_full", "the server's disk is full".to_owned()),
-        _ => ("internal", "something failed inside: the server's log says what, under this job's id".to_owned()),
+        _ => return internal(),
     };
     JobError { code: code.to_owned(), message }
 }

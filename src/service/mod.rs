@@ -10,6 +10,7 @@ pub mod located;
 pub mod metrics;
 pub mod pictures;
 mod repositories;
+mod sources;
 mod views;
 
 use std::collections::HashSet;
@@ -91,7 +92,7 @@ struct Inner {
     jobs: Jobs,
     /// Archives that are being received.
     arriving: Mutex<HashSet<PathBuf>>,
-    /// One for each core: more questions are not ranked at once.
+    /// Some for each core: more questions are not ranked at once. Some, since a question holds its place while it waits for the encoder.
     ranking: Arc<Semaphore>,
     metrics: Arc<Metrics>,
     /// Locked as long as this service has the jobs of its data directory.
@@ -106,6 +107,8 @@ struct Canary {
 
 /// For so long a canary that came back right is believed.
 const CANARY_EVERY: Duration = Duration::from_secs(5);
+/// A canary that takes longer is no good sign.
+const CANARY_WAIT: Duration = Duration::from_secs(10);
 /// A vector depends on its batch, by less.
 const CANARY_COSINE: f32 = 0.9999;
 
@@ -142,15 +145,6 @@ impl Service {
         self.inner.inference.info()
     }
 
-    /// What its vectors are known by.
-    pub fn fingerprint(&self) -> &str {
-        &self.inner.inference.model().fingerprint
-    }
-
-    pub fn options(&self) -> &Options {
-        &self.inner.options
-    }
-
     /// A vector or an error for each input, in order. Dropped, it is not computed.
     ///
     /// # Errors
@@ -176,7 +170,12 @@ impl Service {
         if canary.seen.elapsed() < CANARY_EVERY {
             return Ok(());
         }
-        let vector = self::canary(&self.inner.inference).await?;
+        let slow = |_| ServiceError::NotReady { what: "the model has too much to do" };
+        let asked = tokio::time::timeout(CANARY_WAIT, self::canary(&self.inner.inference)).await.map_err(slow)?;
+        let vector = asked.map_err(|error| match error {
+            ServiceError::Overloaded { .. } => ServiceError::NotReady { what: "the model has too much to do" },
+            error => error,
+        })?;
         if vector::dot(&vector, &canary.vector) < CANARY_COSINE {
             return Err(ServiceError::NotReady { what: "the model gives another vector than at the start" });
         }
@@ -194,12 +193,21 @@ impl Service {
             return self.begin(name, self.allowed(path)?, rest, Kind::default());
         }
         let repository = self.inner.repositories.get(name)?;
+        self.check_free(name)?;
         let source = repository.directory.source()?;
         let source = source.ok_or_else(|| ServiceError::UnknownRepository { id: name.to_owned() })?;
         let path = PathBuf::from(source.path);
         let detached = path.starts_with(self.inner.repositories.uploads());
-        let revision = rest.revision.clone().or(source.revision);
-        self.begin(name, path, JobRest { revision, ..rest }, Kind { detached, ..Kind::default() })
+        // Files are chosen as they were, where nothing else is said.
+        let before = source.rules.map(|it| ingest::options(&it)).unwrap_or_else(|| self.inner.options.snapshot.clone());
+        let usual = &self.inner.options.snapshot;
+        let rest = JobRest {
+            revision: rest.revision.or(source.revision),
+            include: rest.include.or(Some(before.include)),
+            exclude: rest.exclude.or(Some(before.exclude)),
+            max_file_bytes: rest.max_file_bytes.or(Some(before.max_file_bytes.min(usual.max_file_bytes))),
+        };
+        self.begin(name, path, rest, Kind { detached, ..Kind::default() })
     }
 
     /// The name of the repository in a folder, an absolute path without links: the one that the command line knows it by.
@@ -225,13 +233,12 @@ impl Service {
     fn begin(&self, name: &str, path: PathBuf, rest: JobRest, kind: Kind) -> Result<Arc<Job>, ServiceError> {
         let path = path.to_str().ok_or(ServiceError::PathNotAllowed)?.to_owned();
         let rules = ingest::rules(&self.chosen(&rest, kind.detached)?);
-        let is_new = self.inner.repositories.get(name).is_err();
-        let repository = self.inner.repositories.get_or_add(name)?;
+        let (repository, is_new) = self.inner.repositories.get_or_add(name)?;
         let source = JobSource { path, revision: rest.revision, rules, words_only: kind.words_only };
         let job = self.inner.jobs.add(name, source);
         match &job {
             Ok(job) => repository.set_job(&job.view().job),
-            Err(_) if is_new => self.inner.repositories.forget(name),
+            Err(_) if is_new => self.inner.repositories.forget(&repository),
             Err(_) => {}
         }
         job
@@ -319,8 +326,7 @@ impl Service {
             return Err(ServiceError::PathNotAllowed);
         }
         let resolved = path.canonicalize().map_err(|_| ServiceError::PathNotAllowed)?;
-        let is_below = |root: &PathBuf| root.canonicalize().is_ok_and(|root| resolved.starts_with(root));
-        match self.inner.options.roots.iter().any(is_below) && resolved.is_dir() {
+        match self.inner.repositories.sources.may_be_named(&resolved) && resolved.is_dir() {
             true => Ok(resolved),
             false => Err(ServiceError::PathNotAllowed),
         }
@@ -350,7 +356,14 @@ impl Service {
         let repository = self.inner.repositories.get(name)?;
         repository.set_going();
         let inner = Arc::clone(&self.inner);
-        let deleted = tokio::task::spawn_blocking(move || inner.delete(&repository)).await;
+        let deleted = tokio::task::spawn_blocking(move || {
+            let deleted = inner.delete(&repository);
+            // Whatever came of it: what is left of it is found again by its name.
+            inner.repositories.forget(&repository);
+            inner.remove_uploads(None);
+            deleted
+        })
+        .await;
         deleted.map_err(ServiceError::internal)?
     }
 
@@ -456,13 +469,13 @@ impl Inner {
             tracing::warn!(what = replaced.what, "the store of vectors was damaged, so a new one was begun");
         }
         let jobs = if options.keeps_jobs { Jobs::open(data.jobs())? } else { Jobs::forgetful() };
-        let repositories = Repositories::open(data)?;
+        let repositories = Repositories::open(data, options.roots.clone())?;
         for job in jobs.unfinished() {
             let view = job.view();
-            repositories.get_or_add(&view.repository)?.set_job(&view.job);
+            repositories.get_or_add(&view.repository)?.0.set_job(&view.job);
         }
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let (arriving, ranking) = (Mutex::default(), Arc::new(Semaphore::new(cores)));
+        let (arriving, ranking) = (Mutex::default(), Arc::new(Semaphore::new(RANKED * cores)));
         let inner = Inner { options, inference, store, repositories, jobs, arriving, ranking, metrics, _alone: alone };
         inner.remove_uploads(None);
         Ok(inner)
@@ -478,17 +491,13 @@ impl Inner {
         let lock = loop {
             match repository.directory.lock() {
                 Err(IndexError::Busy { .. }) if start.elapsed() > LONGEST_DELETE => {
-                    self.repositories.forget(name);
                     return Err(ServiceError::InUse { id: name.clone() });
                 }
                 Err(IndexError::Busy { .. }) => std::thread::sleep(Duration::from_millis(50)),
                 lock => break lock?,
             }
         };
-        repository.directory.clone().remove(lock)?;
-        self.repositories.forget(name);
-        self.remove_uploads(None);
-        Ok(())
+        Ok(repository.directory.clone().remove(lock)?)
     }
 }
 
@@ -504,6 +513,9 @@ fn alone(data: &Path) -> Result<File, ServiceError> {
         ))),
     }
 }
+
+/// Questions that are ranked at a time, by core.
+const RANKED: usize = 8;
 
 /// A delete waits so long for whoever writes to a repository.
 const LONGEST_DELETE: Duration = Duration::from_secs(60);

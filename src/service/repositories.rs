@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use super::ServiceError;
+use super::sources::Sources;
 use crate::index::build::{Manifest, Target};
 use crate::index::directory::{DataDirectory, IndexError, RepositoryDirectory, SourceRecord};
 use crate::index::store::ModelKey;
@@ -25,6 +26,7 @@ const OPENINGS: usize = 3;
 /// All that are served, by name.
 pub struct Repositories {
     data: DataDirectory,
+    pub sources: Sources,
     known: RwLock<BTreeMap<String, Arc<Repository>>>,
 }
 
@@ -35,6 +37,7 @@ pub struct Repository {
     state: Mutex<State>,
     /// Held by whoever brings the index up to date for a question.
     pub refreshing: Mutex<()>,
+    looking: Mutex<()>,
 }
 
 #[derive(Default)]
@@ -54,6 +57,9 @@ pub struct Served {
     pub view: View,
     pub source: SourceRecord,
 }
+
+/// An opened index, and whether it is what its source is.
+pub type Seen = (Arc<Served>, Arc<Staleness>);
 
 /// Whether an index is what its source is now.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -84,8 +90,8 @@ impl Served {
         ingest::options(rules)
     }
 
-    /// Compares the index with its source, which lies below `uploads` if nobody changes it.
-    fn staleness(&self, model: &ModelKey, uploads: &Path) -> Staleness {
+    /// Compares the index with its source.
+    fn staleness(&self, model: &ModelKey, sources: &Sources) -> Staleness {
         let manifest = self.manifest();
         let reason = if manifest.rules != ingest::rules(&self.options()) {
             Some("made by another version of Sightline".to_owned())
@@ -94,13 +100,16 @@ impl Served {
         } else {
             None
         };
-        if self.root().starts_with(uploads) {
+        if self.root().starts_with(&sources.uploads) {
             return Staleness { changes: Changes::default(), reason };
         }
         let gone = |error: &dyn std::fmt::Display| {
             tracing::warn!(cause = error.to_string(), "a source can't be compared with its index");
             Some("its source can't be read any more".to_owned())
         };
+        if let Err(error) = sources.check(self.root()) {
+            return Staleness { changes: Changes::default(), reason: gone(&error) };
+        }
         match (&manifest.target, self.source.revision.as_deref()) {
             (Target::WorkTree, None) => match ingest::changes_since(&self.view, self.root(), &self.options()) {
                 Ok(changes) => Staleness { changes, reason },
@@ -123,11 +132,12 @@ impl Repositories {
     ///
     /// # Errors
     /// When it can't be read.
-    pub fn open(data: DataDirectory) -> Result<Self, IndexError> {
+    pub fn open(data: DataDirectory, roots: Vec<PathBuf>) -> Result<Self, IndexError> {
         let is_one = |it: &RepositoryDirectory| it.stamp().is_some() || matches!(it.source(), Ok(Some(_)));
         let known = data.repositories()?.into_iter().filter(is_one);
         let known = known.map(|it| (it.id.clone(), Arc::new(Repository::new(it)))).collect();
-        Ok(Repositories { data, known: RwLock::new(known) })
+        let sources = Sources { uploads: data.uploads(), roots };
+        Ok(Repositories { data, sources, known: RwLock::new(known) })
     }
 
     /// The repository of a name.
@@ -156,23 +166,24 @@ impl Repositories {
         (!repository.state().is_going).then(|| Arc::clone(repository))
     }
 
-    /// The repository of a name, which is made known if it is new.
+    /// The repository of a name, which is made known if it is new, and whether it is.
     ///
     /// # Errors
     /// A name that is none; too many; one that is being deleted.
-    pub fn get_or_add(&self, name: &str) -> Result<Arc<Repository>, ServiceError> {
+    pub fn get_or_add(&self, name: &str) -> Result<(Arc<Repository>, bool), ServiceError> {
         checked_name(name)?;
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = known.get(name) {
             let is_going = found.state().is_going;
-            return if is_going { Err(ServiceError::InUse { id: name.to_owned() }) } else { Ok(Arc::clone(found)) };
+            let found = (Arc::clone(found), false);
+            return if is_going { Err(ServiceError::InUse { id: name.to_owned() }) } else { Ok(found) };
         }
         if known.len() >= MOST {
             return Err(ServiceError::TooManyRepositories { repositories: MOST });
         }
         let repository = Arc::new(Repository::new(self.data.named(name)));
         known.insert(name.to_owned(), Arc::clone(&repository));
-        Ok(repository)
+        Ok((repository, true))
     }
 
     pub fn all(&self) -> Vec<Arc<Repository>> {
@@ -180,14 +191,17 @@ impl Repositories {
         known.values().filter(|it| !it.state().is_going).cloned().collect()
     }
 
-    /// Forgets one that is deleted.
-    pub fn forget(&self, name: &str) {
-        self.known.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+    /// Forgets one, unless another has its name by now.
+    pub fn forget(&self, repository: &Arc<Repository>) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if known.get(&repository.name).is_some_and(|it| Arc::ptr_eq(it, repository)) {
+            known.remove(&repository.name);
+        }
     }
 
     /// Where sources are that came as archives.
     pub fn uploads(&self) -> PathBuf {
-        self.data.uploads()
+        self.sources.uploads.clone()
     }
 }
 
@@ -207,7 +221,7 @@ fn shown(name: &str) -> String {
 impl Repository {
     fn new(directory: RepositoryDirectory) -> Self {
         let name = directory.id.clone();
-        Repository { name, directory, state: Mutex::default(), refreshing: Mutex::default() }
+        Repository { name, directory, state: Mutex::default(), refreshing: Mutex::default(), looking: Mutex::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -229,8 +243,12 @@ impl Repository {
         *state = State { is_going: true, job: state.job.take(), ..State::default() };
     }
 
+    pub fn is_going(&self) -> bool {
+        self.state().is_going
+    }
+
     /// The opened index, if it is known to be good for another moment.
-    pub fn at_hand(&self) -> Option<(Arc<Served>, Arc<Staleness>)> {
+    pub fn at_hand(&self) -> Option<Seen> {
         let state = self.state();
         let is_recent = state.checked.is_some_and(|it| it.elapsed() < CHECKED_EVERY);
         state.served.clone().filter(|_| is_recent).map(|it| (it, Arc::clone(&state.staleness)))
@@ -240,16 +258,17 @@ impl Repository {
     ///
     /// # Errors
     /// When there is one that can't be opened.
-    pub fn look(
-        &self,
-        model: &ModelKey,
-        uploads: &Path,
-    ) -> Result<Option<(Arc<Served>, Arc<Staleness>)>, ServiceError> {
+    pub fn look(&self, model: &ModelKey, sources: &Sources) -> Result<Option<Seen>, ServiceError> {
+        if let Some(found) = self.at_hand() {
+            return Ok(Some(found));
+        }
+        // Of those who ask at the same time one looks.
+        let _only = super::lock(&self.looking);
         if let Some(found) = self.at_hand() {
             return Ok(Some(found));
         }
         let Some(served) = self.opened()? else { return Ok(None) };
-        let staleness = Arc::new(served.staleness(model, uploads));
+        let staleness = Arc::new(served.staleness(model, sources));
         let mut state = self.state();
         (state.staleness, state.checked) = (Arc::clone(&staleness), Some(Instant::now()));
         Ok(Some((served, staleness)))
@@ -281,15 +300,19 @@ impl Repository {
         loop {
             tries += 1;
             // A writer may remove what a build consists of once a newer one is there.
-            let opened = self.directory.newest().and_then(|build| {
-                let Some(build) = build else { return Ok(None) };
-                let source = self.directory.source()?;
+            let opened = self.directory.source().and_then(|source| {
+                // A build that was confirmed is older than another one may be that was made before that.
+                let confirmed = source.as_ref().and_then(|it| it.target.as_ref());
+                let build = confirmed.map(|it| self.directory.build(it)).transpose()?.flatten();
+                let Some(build) = build.map_or_else(|| self.directory.newest(), |it| Ok(Some(it)))? else {
+                    return Ok(None);
+                };
                 Ok(Some((View::open(&self.directory, build)?, source)))
             });
             match opened {
                 Ok(None) => return Ok(None),
                 Ok(Some((view, source))) => {
-                    let lost = SourceRecord { path: String::new(), revision: None, rules: None, failure: None };
+                    let lost = SourceRecord::default();
                     return Ok(Some(Served { view, source: source.unwrap_or(lost) }));
                 }
                 Err(error) if tries == OPENINGS => return Err(error.into()),

@@ -107,7 +107,7 @@ impl Service {
         let repository = self.inner.repositories.get(name)?;
         let inner = Arc::clone(&self.inner);
         let view = tokio::task::spawn_blocking(move || {
-            let found = repository.look(inner.inference.model(), &inner.repositories.uploads())?;
+            let found = repository.look(inner.inference.model(), &inner.repositories.sources)?;
             let (served, staleness) = found.unzip();
             Ok(inner.view(&repository, served.as_deref(), &staleness.unwrap_or_default(), true))
         });
@@ -171,7 +171,7 @@ impl super::Inner {
     fn source(&self, path: &str, revision: Option<&str>) -> SourceView {
         let path = std::path::Path::new(path);
         let kind = if path.starts_with(self.repositories.uploads()) { "upload" } else { "path" };
-        let is_named = self.options.roots.iter().any(|it| it.canonicalize().is_ok_and(|it| path.starts_with(it)));
+        let is_named = self.repositories.sources.may_be_named(path);
         let path = is_named.then(|| path.display().to_string());
         SourceView { kind, path, rev: revision.map(str::to_owned) }
     }

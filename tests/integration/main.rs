@@ -3,6 +3,7 @@
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test says what it expects by failing")]
 
 mod cli;
+mod clients;
 mod embed;
 mod embeddings;
 mod encoder_golden;

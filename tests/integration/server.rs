@@ -214,6 +214,8 @@ fn every_bad_question_has_its_status_its_code_and_its_name() {
     check(r#"{"title": "a", "exact": true}"#, (422, "no_effect", Some("exact")));
     check(r#"{"title": "a", "filter": {"path": []}}"#, (422, "unknown_field", Some("filter.path")));
     check(r#"{"title": "a", "filter": {"paths": ["x", ""]}}"#, (422, "invalid_pattern", Some("filter.paths[1]")));
+    let many = json!({"title": "a", "filter": {"paths": vec!["x"; 257]}}).to_string();
+    check(&many, (413, "filter_too_large", Some("filter.paths")));
     assert_eq!(
         shop.served.post("/v1/repositories/none/locate", r#"{"title": "a"}"#).error(),
         (404, "repository_not_found".into(), Some("repo".into()))
@@ -397,13 +399,15 @@ struct Gate {
     fails: Arc<AtomicBool>,
     windows: Arc<AtomicUsize>,
     inputs: Arc<AtomicUsize>,
+    /// Calls that have come, before they wait.
+    calls: Arc<AtomicUsize>,
 }
 
 impl Gate {
     fn new() -> Self {
         let inner: Arc<dyn Encoder> = Arc::new(encoder::bundled().expect("the model"));
         let (is_shut, fails) = (Arc::default(), Arc::default());
-        Gate { inner, is_shut, fails, windows: Arc::default(), inputs: Arc::default() }
+        Gate { inner, is_shut, fails, windows: Arc::default(), inputs: Arc::default(), calls: Arc::default() }
     }
 
     fn shut(&self, is_shut: bool) {
@@ -411,6 +415,7 @@ impl Gate {
     }
 
     fn wait(&self) {
+        self.calls.fetch_add(1, Ordering::SeqCst);
         while self.is_shut.load(Ordering::SeqCst) {
             std::thread::park_timeout(Duration::from_millis(1));
         }
@@ -552,6 +557,9 @@ fn what_would_wait_too_long_is_refused_and_what_nobody_waits_for_is_not_computed
     };
     // The first is taken by the thread, which waits; the second fills the queue.
     let first = embed();
+    while gate.calls.load(Ordering::SeqCst) < 2 {
+        std::thread::yield_now();
+    }
     let waits = |least: usize| {
         move |text: &str| {
             let line = text.lines().find(|it| it.starts_with("sightline_queue_tokens "));
@@ -605,7 +613,7 @@ fn of_five_thousand_posts_at_once_each_is_answered() {
         answers
     });
     assert!(answers.iter().all(|it| it.status == 200 || it.status == 429 && it.headers.contains_key("retry-after")));
-    assert!(answers.iter().any(|it| it.status == 200));
+    assert!(answers.iter().any(|it| it.status == 200) && answers.iter().any(|it| it.status == 429));
     served.post("/v1/repositories/shop/locate", json!({"title": "login"})).ok(200);
 }
 
@@ -645,6 +653,17 @@ fn a_revision_is_indexed_as_it_was_and_is_stale_when_it_moves() {
     while served.get("/v1/repositories/git").ok(200)["stale"] == false {
         assert!(start.elapsed() < Duration::from_secs(20), "it is looked at once a second");
     }
+    // The files on disk, and then a commit that was indexed before: what is answered from is what was asked for last.
+    git.write("new.py", "def new(): pass\n");
+    let indexed = |source: Value| {
+        let begun = served.json("PUT", "/v1/repositories/git", json!({"source": source})).ok(202);
+        assert_eq!(served.finished(begun["job"].as_str().expect("a job"))["status"], "done");
+        served.get("/v1/repositories/git").ok(200)
+    };
+    let view = indexed(json!({"path": git.root}));
+    assert_eq!((&view["commit"], &view["files"]), (&Value::Null, &json!(2)));
+    let view = indexed(json!({"path": git.root, "rev": commit}));
+    assert_eq!((&view["commit"], &view["files"], &view["stale"]), (&json!(commit), &json!(1), &json!(false)));
     let bad = served.json("PUT", "/v1/repositories/git", json!({"source": {"path": git.root, "rev": "none"}})).ok(202);
     let job = served.finished(bad["job"].as_str().expect("a job"));
     assert_eq!((&job["status"], &job["error"]["code"]), (&json!("failed"), &json!("source_unusable")));
@@ -707,4 +726,33 @@ fn a_second_service_on_the_same_data_is_refused() {
     let cause = second.err().map(|error| format!("{:?}", anyhow::Error::from(error))).unwrap_or_default();
     assert!(cause.contains("another service uses the data directory"), "{cause}");
     drop(served);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_folder_that_becomes_a_link_is_read_no_more() {
+    let shop = Shop::new();
+    let secret = Repository::plain();
+    secret.write("secret.py", "def secret(): pass\n");
+    std::fs::remove_dir_all(&shop.repository.root).expect("there");
+    std::os::unix::fs::symlink(&secret.root, &shop.repository.root).expect("a link");
+    let begun = shop.served.json("PUT", "/v1/repositories/shop", "{}").ok(202);
+    let job = shop.served.finished(begun["job"].as_str().expect("a job"));
+    assert_eq!((&job["status"], &job["error"]["code"]), (&json!("failed"), &json!("source_unusable")));
+    let located = shop.locate(&json!({"title": "secret login"}));
+    assert_eq!((first(&located, "files", "path"), &located["index"]["stale"]), ("web/login.js", &json!(true)));
+}
+
+#[test]
+fn what_chose_the_files_holds_until_something_else_is_said() {
+    let (data, shop) = (tempfile::tempdir().expect("a folder"), shop());
+    let served = serve(data.path(), &shop.root);
+    let put = |body: Value| {
+        let begun = served.json("PUT", "/v1/repositories/shop", body).ok(202);
+        served.finished(begun["job"].as_str().expect("a job"));
+        served.get("/v1/repositories/shop").ok(200)["files"].clone()
+    };
+    assert_eq!(put(json!({"source": {"path": shop.root}, "include": ["web/"]})), 1);
+    assert_eq!(put(json!({})), 1);
+    assert_eq!(put(json!({"include": []})), 2);
 }

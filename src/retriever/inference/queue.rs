@@ -227,6 +227,8 @@ impl Rate {
 
     pub fn took(&mut self, tokens: usize, time: Duration) {
         let now = tokens as f64 / time.as_secs_f64().max(1e-4);
+        // What is refused at once says nothing of how fast the others are.
+        let now = if self.mean == 0.0 { now } else { now.min(2.0 * self.mean) };
         self.mean = if self.mean == 0.0 { now } else { self.mean * 0.8 + now * 0.2 };
     }
 

@@ -27,6 +27,9 @@ impl Queued {
 
     /// Waits for an answer, but no longer than it is wanted.
     fn ask(&self, units: Units) -> Result<Results, EncoderError> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(EncoderError::Stopped);
+        }
         let (reply, answer) = mpsc::channel();
         let _asker = match self.inference.submit(self.class, units, Reply::Blocking(reply)) {
             Ok(asker) => asker,

@@ -159,6 +159,7 @@ pub fn ingest(job: &Job, directory: &RepositoryDirectory, lock: &Lock) -> Result
     let made = SourceRecord {
         path: job.root.display().to_string(),
         revision: job.revision.map(str::to_owned),
+        target: result.as_ref().ok().map(|it| it.target.clone()),
         rules: Some(rules(job.options)),
         failure: None,
     };

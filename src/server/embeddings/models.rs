@@ -11,7 +11,7 @@ use super::asked;
 use crate::device::Compute;
 use crate::encoder::ModelInfo;
 use crate::server::State;
-use crate::server::error::{ApiError, ErrorBody};
+use crate::server::error::{ApiError, Failures};
 use crate::server::extract::Path;
 
 pub(super) fn routes() -> OpenApiRouter<State> {
@@ -106,8 +106,7 @@ pub struct EmbeddingModel {
     tag = "embeddings",
     responses(
         (status = 200, description = "The model and its limits.", body = Info),
-        (status = 401, description = "The key is missing or wrong.", body = ErrorBody),
-        (status = 503, description = "The service is starting or ending.", body = ErrorBody)
+        Failures
     )
 )]
 async fn info(Shared(state): Shared<State>) -> Result<axum::Json<Info>, ApiError> {
@@ -136,8 +135,7 @@ async fn info(Shared(state): Shared<State>) -> Result<axum::Json<Info>, ApiError
     tag = "embeddings",
     responses(
         (status = 200, description = "A list of the one model.", body = ModelList),
-        (status = 401, description = "The key is missing or wrong.", body = ErrorBody),
-        (status = 503, description = "The service is starting or ending.", body = ErrorBody)
+        Failures
     )
 )]
 async fn models(Shared(state): Shared<State>) -> Result<axum::Json<ModelList>, ApiError> {
@@ -154,10 +152,7 @@ async fn models(Shared(state): Shared<State>) -> Result<axum::Json<ModelList>, A
     params(("id" = String, Path, description = "The model's name.")),
     responses(
         (status = 200, description = "The model.", body = Model),
-        (status = 400, description = "The name is not UTF-8.", body = ErrorBody),
-        (status = 401, description = "The key is missing or wrong.", body = ErrorBody),
-        (status = 404, description = "Another model is served.", body = ErrorBody),
-        (status = 503, description = "The service is starting or ending.", body = ErrorBody)
+        Failures
     )
 )]
 async fn model(Shared(state): Shared<State>, Path(id): Path<String>) -> Result<axum::Json<Model>, ApiError> {
