@@ -110,6 +110,7 @@ impl State {
         (name = "embeddings", description = "Vectors, in the shapes of OpenAI and text-embeddings-inference"),
         (name = "operations", description = "What watches the service")
     ),
+    components(schemas(error::ErrorBody)),
     modifiers(&Bearer),
     security(("bearer" = []), ())
 )]
