@@ -12,6 +12,9 @@ url=${SIGHTLINE_URL:-http://127.0.0.1:7411}
 name=$(basename "$(realpath "$folder")" | tr -c 'A-Za-z0-9._\n-' _)
 ask() { curl --silent --show-error --fail-with-body ${SIGHTLINE_API_KEY:+-H "Authorization: Bearer $SIGHTLINE_API_KEY"} "$@"; }
 
+# A service that has just started loads its model first.
+ask --retry 20 "$url/ready" >/dev/null
+
 # The folder as an archive; the answer names a job.
 tar -czf - -C "$folder" . | ask -X POST -H 'Content-Type: application/gzip' --data-binary @- "$url/v1/repositories/$name/snapshot" >/dev/null
 
