@@ -38,8 +38,9 @@ impl Served {
             .args(arguments)
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .env("SIGHTLINE_URL", &self.url)
-            .output()
-            .unwrap_or_else(|error| panic!("{program} can't be run, and the tests need it: {error}"));
+            .output();
+        assert!(output.is_ok(), "{program} can't be run, and the tests need it: {:?}", output.err());
+        let output = output.expect("just asked");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{program} {arguments:?}: {said}");
         String::from_utf8(output.stdout).expect("UTF-8")
