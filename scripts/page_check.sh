@@ -8,7 +8,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-export PAGE_BINARY="${1:-$PWD/target/release/sightline}"
+PAGE_BINARY=$(realpath "${1:-target/release/sightline}")
+export PAGE_BINARY
 if [[ -z "${PAGE_URL:-}" && ! -x "$PAGE_BINARY" ]]; then
   echo "page_check: there is no binary $PAGE_BINARY: run cargo build --release" >&2
   exit 2
