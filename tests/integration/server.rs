@@ -717,7 +717,7 @@ fn the_description_has_every_route_and_no_reference_leads_nowhere() {
 }
 
 #[test]
-fn readiness_is_a_vector_that_came_back() {
+fn a_service_that_has_started_is_healthy_and_ready() {
     let (data, gate) = (tempfile::tempdir().expect("a folder"), Gate::new());
     let served = gated(data.path(), data.path(), &gate, 1 << 20);
     assert_eq!(served.get("/ready").ok(200), json!({"status": "ready"}));
