@@ -1,6 +1,6 @@
 //! The examples of clients in `docs/clients`, as they are, against the program as a user starts it. They need curl, tar, Python and Node.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -25,7 +25,12 @@ impl Served {
         let mut said = BufReader::new(process.stderr.take().expect("a pipe"));
         let mut line = String::new();
         said.read_line(&mut line).expect("a line");
-        let url = line.trim().strip_prefix("listening on ").expect("an address").to_owned();
+        let Some(url) = line.trim().strip_prefix("listening on ").map(str::to_owned) else {
+            let _ = process.kill();
+            let ended = process.wait();
+            let _ = said.read_to_string(&mut line);
+            panic!("the program does not listen; it ended with {ended:?} and says: {line:?}");
+        };
         // What it says later must not fill the pipe.
         std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
         Served { process, url, _data: data }
