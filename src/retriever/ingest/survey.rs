@@ -18,7 +18,7 @@ use crate::types::{Candidate, ContentId, Source, Stamp};
 /// What decides what a file's content gives, in this program and under these options.
 pub fn rules(options: &snapshot::Options) -> Rules {
     let snapshot::Options { max_file_bytes, include, exclude, detached } = options.clone();
-    Rules { code: env!("SIGHTLINE_RULES").to_owned(), max_file_bytes, include, exclude, detached }
+    Rules { code: env!("PARSING_RULES").to_owned(), max_file_bytes, include, exclude, detached }
 }
 
 /// The options that rules were made of.
