@@ -30,7 +30,7 @@ fn main() -> anyhow::Result<()> {
     let issue = IssueReport {
         title: "Tooltip is cut off".to_owned(),
         body: "It should flip to the left.\n".repeat(40),
-        images: Vec::new(),
+        ..IssueReport::default()
     };
     let query = median(|| model.query(&issue).map(drop).map_err(Into::into))?;
     println!("query      {:.0} ms ({} tokens)", query * 1e3, model.query(&issue)?.tokens);

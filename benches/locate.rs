@@ -81,7 +81,7 @@ fn describe(snapshot: &Snapshot) {
 fn issue() -> anyhow::Result<IssueReport> {
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/example-issue.md"))?;
     let (title, body) = text.split_once('\n').context("an issue with a body")?;
-    Ok(IssueReport { title: title.to_owned(), body: body.to_owned(), images: Vec::new() })
+    Ok(IssueReport { title: title.to_owned(), body: body.to_owned(), ..IssueReport::default() })
 }
 
 fn grep(folder: &Path) -> anyhow::Result<()> {

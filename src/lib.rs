@@ -6,6 +6,7 @@ pub mod cli;
 pub mod config;
 pub mod device;
 pub mod encoder;
+pub mod evidence;
 pub mod fsio;
 pub mod imaging;
 pub mod index;

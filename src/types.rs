@@ -2,8 +2,13 @@
 //!
 //! Knows nothing of files on disk, git, models or the wire; serialised shapes are made at the edge (`cli`).
 
+mod visual;
+
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
+
+pub use visual::{Category, CodeHint, ErrorSignal, Frame, VisualEvidence};
 
 /// What a candidate is: a whole source file, or one function or method in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -234,7 +239,72 @@ pub struct IssueImage {
 pub struct IssueReport {
     pub title: String,
     pub body: String,
+    /// Pictures that the encoder sees.
     pub images: Vec<IssueImage>,
+    /// What was read of its pictures, of each that text stands in.
+    pub evidence: Vec<VisualEvidence>,
+}
+
+impl IssueReport {
+    /// Whether nothing is written.
+    pub fn is_blank(&self) -> bool {
+        self.title.trim().is_empty() && self.body.trim().is_empty()
+    }
+
+    /// The body with what was read of the pictures behind it, as one text (MM-IssueLoc, section 4.2).
+    pub fn whole_body(&self) -> Cow<'_, str> {
+        let blocks = self.evidence.iter().map(VisualEvidence::text_block).filter(|it| !it.is_empty());
+        let mut parts: Vec<Cow<'_, str>> = vec![Cow::Borrowed(&self.body)];
+        parts.extend(blocks.map(Cow::Owned));
+        if parts.len() == 1 { Cow::Borrowed(&self.body) } else { Cow::Owned(parts.join("\n\n")) }
+    }
+}
+
+/// What is read of an issue's pictures (MM-IssueLoc, section 4.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Nothing.
+    Text,
+    /// The encoder sees them.
+    Image,
+    /// Their text and what it says stand for them.
+    Vce,
+    /// Both.
+    VceImage,
+}
+
+impl Mode {
+    pub const ALL: [Mode; 4] = [Mode::Text, Mode::Image, Mode::Vce, Mode::VceImage];
+
+    /// The name in flags and output.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Text => "text",
+            Mode::Image => "image",
+            Mode::Vce => "vce",
+            Mode::VceImage => "vce+image",
+        }
+    }
+
+    /// The mode by two answers: whether pictures are read, and whether they are seen.
+    pub fn of(reads: bool, sees: bool) -> Self {
+        match (reads, sees) {
+            (false, false) => Mode::Text,
+            (false, true) => Mode::Image,
+            (true, false) => Mode::Vce,
+            (true, true) => Mode::VceImage,
+        }
+    }
+
+    /// Whether text is read from pictures.
+    pub fn reads(self) -> bool {
+        matches!(self, Mode::Vce | Mode::VceImage)
+    }
+
+    /// Whether the encoder sees pictures.
+    pub fn sees(self) -> bool {
+        matches!(self, Mode::Image | Mode::VceImage)
+    }
 }
 
 /// By which rules a text and its pictures become what a model reads.

@@ -7,7 +7,7 @@ use toml::Value;
 
 use super::server_flags::ServerFlags;
 use super::terminal::{self, DIM, HEADING, NAME, PLAIN, Page};
-use super::{Failure, json, model};
+use super::{Failure, json, model, reading};
 use crate::config::{Entry, Flag, Loaded, Origin, Shown};
 
 /// Prints every setting in force and where it comes from: a default, a file, a variable or a flag.
@@ -18,6 +18,8 @@ pub struct Arguments {
     #[command(flatten)]
     model: model::Flags,
     #[command(flatten)]
+    evidence: reading::Flags,
+    #[command(flatten)]
     server: ServerFlags,
     /// Prints JSON.
     #[arg(long)]
@@ -27,7 +29,7 @@ pub struct Arguments {
 impl Arguments {
     /// The flags that are settings.
     pub fn flags(&self) -> Vec<Flag> {
-        [self.model.settings(), self.server.settings()].concat()
+        [self.model.settings(), self.evidence.settings(), self.server.settings()].concat()
     }
 }
 

@@ -37,7 +37,7 @@ pub fn read(source: &Path, images: &[PathBuf], max_bytes: u64) -> Result<Issue, 
             "the issue `{source}` is empty: give it a first line, the title, and a body"
         )));
     }
-    let mut issue = Issue { report: IssueReport { title, body, images: Vec::new() }, unread_images: Vec::new() };
+    let mut issue = Issue { report: IssueReport { title, body, ..IssueReport::default() }, unread_images: Vec::new() };
     for path in images {
         let picture = read_picture(path, max_bytes)
             .with_context(|| format!("the picture `{}` can't be read: check the path after --image", path.display()))

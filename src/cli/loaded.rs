@@ -22,13 +22,19 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Loads an encoder and lets it read the issue.
-    pub fn of(place: &Place, settings: &Settings, report: &IssueReport) -> Result<Self, EncoderError> {
+    /// Loads an encoder and lets it read the issue, which may have to be waited for.
+    pub fn of<'r>(
+        place: &Place,
+        settings: &Settings,
+        report: impl FnOnce() -> &'r IssueReport,
+    ) -> Result<Self, EncoderError> {
         let start = Instant::now();
         let encoder = model::load(place, settings)?;
         let load_time = start.elapsed();
+        let report = report();
+        let start = Instant::now();
         let query = encoder.query(report)?;
-        let query_time = start.elapsed() - load_time;
+        let query_time = start.elapsed();
         Ok(Loaded { model: model_key(&*encoder), query, encoder, load_time, query_time })
     }
 

@@ -4,22 +4,23 @@ use std::borrow::Cow;
 use std::io::{self, BufWriter, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 
 use super::files::{self, FileFlags};
 use super::loaded::{Loaded, Pending};
+use super::reading::{self, ReadIssue};
 use super::searched::{Asked, Searched};
 use super::terminal::{DIM, HEADING, NAME, PATH, PLAIN, Page, printable, shortened};
 use super::{Failure, issue, json, model, one_of, place, progress, terminal};
 use crate::config::{IndexVectors, Refresh, Settings};
-use crate::encoder::QueryEmbedding;
-use crate::imaging;
 use crate::retriever::ingest::model_run;
 use crate::retriever::{Answer, Embedded, Filter, Granularity, Hit, Localizer, Question, Request, RetrieverKind};
+use crate::service::evidence::Vce;
 use crate::service::located;
-use crate::types::Level;
+use crate::types::{Level, Mode};
 
 /// Rank the files and functions of a repository by how likely an issue is about them.
 #[derive(Debug, clap::Args)]
@@ -50,6 +51,12 @@ pub struct Arguments {
     /// Functions that hybrid compares by the encoder, the best of the lexical list; a quarter as many files. 0: no encoder [default: 100].
     #[arg(long, value_name = "N")]
     rerank: Option<usize>,
+    /// What is read of pictures: nothing, what the encoder sees, the text in them and what it says (vce), or both [default: auto, as much
+    /// as the model allows].
+    #[arg(long, value_parser = one_of(Mode::ALL, Mode::name))]
+    mode: Option<Mode>,
+    #[command(flatten)]
+    evidence: reading::Flags,
     #[command(flatten)]
     model: model::Flags,
     /// What to do with an index that is out of date: refresh it first if little has changed, always, or never [default: auto].
@@ -71,15 +78,19 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
     let settings = &with_flags(arguments, settings)?;
     let request = request(arguments, settings)?;
     let issue = issue::read(&arguments.issue, &arguments.image, settings.images.max_bytes)?;
+    let mode = arguments.mode.or(settings.locate.mode);
+    let reader = reading::reader(settings)?;
     let asked = Asked { repository: &arguments.repo, revision: arguments.rev.as_deref(), settings };
     // Without an encoder there is nothing to keep.
     let data = if needs_encoder(&request) { settings.index.data_dir.as_path() } else { Path::new("") };
     let store = place::store_if_possible(data);
     let model = needs_encoder(&request).then(|| model::place(settings)).transpose()?;
+    let read = LazyLock::new(|| ReadIssue::of(&issue.report, mode, &reader, settings));
     std::thread::scope(|scope| {
-        // The encoder is loaded and reads the issue while the index is opened and the words are ranked.
-        let report = &issue.report;
-        let load = |place| Pending::new(scope.spawn(move || Loaded::of(place, settings, report)));
+        // The pictures are read, and the encoder is loaded and reads the issue, while the index is opened and the words are ranked.
+        let read = &read;
+        scope.spawn(|| LazyLock::force(read));
+        let load = |place| Pending::new(scope.spawn(move || Loaded::of(place, settings, || &read.report)));
         let pending = model.as_ref().map(load);
         let searched = asked.searched(asked.open()?, pending.as_ref(), &*store)?;
         let answer = {
@@ -88,14 +99,27 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
             let encoded = encoded.as_ref().map(|it| it as &dyn Fn() -> _);
             let localizer = Localizer::new(searched.corpus(), &*store, &settings.ranking);
             localizer
-                .locate(Question { report: &issue.report, encoded }, &request, &|done, total| bar.at(done, total))?
+                .locate(Question { report: &read.report, encoded }, &request, &|done, total| bar.at(done, total))?
         };
         let loaded = pending.as_ref().map(Pending::get).transpose()?;
-        let images = images(&issue, loaded.map(|it| &it.query), &settings.images);
+        let sees = loaded.is_some_and(|it| it.encoder.info().images > 0);
+        let mode = mode.unwrap_or_else(|| Mode::of(true, sees));
+        let query = loaded.map(|it| &it.query);
+        let images = [read.pictures.uses(mode, query), unread(&issue)].concat();
+        let evidence = read.pictures.told(&answer.pictures);
+        let reading = (mode, evidence, read.time);
         let command = index_command(arguments, settings);
         let total = start.elapsed();
-        let outcome =
-            Outcome { searched: &searched, answer: &answer, request: &request, loaded, images, command, total };
+        let outcome = Outcome {
+            searched: &searched,
+            answer: &answer,
+            request: &request,
+            loaded,
+            images,
+            reading,
+            command,
+            total,
+        };
         outcome.warn();
         if arguments.json {
             outcome.print_json(arguments.explain)?
@@ -124,6 +148,7 @@ fn with_flags(arguments: &Arguments, settings: &Settings) -> Result<Settings, Fa
     let mut settings = settings.clone();
     settings.index.refresh = arguments.refresh.unwrap_or(settings.index.refresh);
     arguments.model.apply(&mut settings);
+    arguments.evidence.apply(&mut settings);
     arguments.files.apply(&mut settings)?;
     Ok(settings)
 }
@@ -165,10 +190,10 @@ fn needs_encoder(request: &Request) -> bool {
     }
 }
 
-/// What became of each picture, those that were not read included.
-fn images(issue: &issue::Issue, query: Option<&QueryEmbedding>, limits: &imaging::Limits) -> Vec<located::Image> {
-    let unread = issue.unread_images.iter().map(|(name, reason)| located::Image::unused(name, reason.clone(), None));
-    located::images(&issue.report, query, limits).into_iter().chain(unread).collect()
+/// The pictures that are no part of the issue because they could not be had.
+fn unread(issue: &issue::Issue) -> Vec<located::Image> {
+    let unread = issue.unread_images.iter();
+    unread.map(|(name, reason)| located::Image::unused(name, reason.clone(), None)).collect()
 }
 
 /// Everything that is told about an answer.
@@ -178,6 +203,8 @@ struct Outcome<'a> {
     request: &'a Request,
     loaded: Option<&'a Loaded>,
     images: Vec<located::Image>,
+    /// By which mode pictures were read, what was found, and how long that took.
+    reading: (Mode, Vec<Vce>, Duration),
     /// Makes an index for such questions.
     command: String,
     total: Duration,
@@ -262,7 +289,7 @@ impl Outcome<'_> {
     fn query(&self) -> located::Query<'_> {
         located::Query {
             retriever: self.request.retriever.name(),
-            mode: if self.images.iter().any(|it| it.used) { "image" } else { "text" },
+            mode: self.reading.0.name(),
             model: self.model(),
             policy: self.loaded.map(|it| it.encoder.info().policy.name()),
             tokens: self.answer.query.map(|it| it.tokens),
@@ -270,6 +297,7 @@ impl Outcome<'_> {
             image_tokens: self.loaded.map(|it| it.query.image_tokens),
             truncated: self.is_truncated(),
             images: &self.images,
+            vce: &self.reading.1,
         }
     }
 
@@ -281,6 +309,7 @@ impl Outcome<'_> {
             snapshot: milliseconds(times.snapshot),
             refresh: milliseconds(times.refresh),
             index: milliseconds(times.index),
+            evidence: milliseconds(self.reading.2),
             load: of_encoder(|it| it.load_time),
             query: of_encoder(|it| it.query_time),
             lexical: milliseconds(self.answer.lexical_time),
@@ -318,6 +347,9 @@ impl Outcome<'_> {
             }
         }
         page.flush()?;
+        for vce in &self.reading.1 {
+            terminal::remark(&format!("read of {}: {}", vce.name, vce.summary()));
+        }
         terminal::remark(&self.summary());
         Ok(())
     }
@@ -410,8 +442,13 @@ fn sum(hit: &Hit) -> String {
         Level::File => "functions",
         Level::Function => "file",
     };
-    let all =
-        [("lexical", parts.lexical), ("mention", parts.mention), (context, parts.context), ("dense", parts.dense)];
+    let all = [
+        ("lexical", parts.lexical),
+        ("mention", parts.mention),
+        ("pictures", parts.visual),
+        (context, parts.context),
+        ("dense", parts.dense),
+    ];
     let shown = all.iter().filter(|it| it.1 != 0.0).map(|(name, value)| {
         let sign = if *value < 0.0 { '-' } else { '+' };
         format!("{sign} {name} {:.3}", value.abs())

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 
-use super::{Failure, message, model, service};
+use super::{Failure, message, model, reading, service};
 use crate::config::{Flag, Settings};
 use crate::mcp::{self, Options, Tools};
 use crate::server;
@@ -20,6 +20,8 @@ use crate::service::pictures::{Pictures, Web};
 pub struct Arguments {
     #[command(flatten)]
     model: model::Flags,
+    #[command(flatten)]
+    evidence: reading::Flags,
     /// What is logged on standard error: error, warn, info, debug, trace, or a filter like info,sightline=debug [default: info].
     #[arg(long, value_name = "FILTER")]
     log: Option<String>,
@@ -29,7 +31,7 @@ impl Arguments {
     /// The flags that are settings.
     pub fn flags(&self) -> Vec<Flag> {
         let log = self.log.as_ref().map(|it| Flag { key: "server.log", name: "--log", value: it.as_str().into() });
-        self.model.settings().into_iter().chain(log).collect()
+        self.model.settings().into_iter().chain(self.evidence.settings()).chain(log).collect()
     }
 }
 

@@ -7,6 +7,7 @@ mod candidates;
 mod config_command;
 mod doctor;
 mod embed;
+mod evidence;
 mod export;
 mod files;
 mod generate;
@@ -22,6 +23,7 @@ mod place;
 mod progress;
 mod pull;
 mod quantize;
+mod reading;
 mod searched;
 mod serve;
 mod server_flags;
@@ -65,6 +67,7 @@ enum Command {
     Cache(cache::Arguments),
     Pull(pull::Arguments),
     Embed(embed::Arguments),
+    Evidence(evidence::Arguments),
     Doctor(doctor::Arguments),
     Quantize(quantize::Arguments),
     Serve(serve::Arguments),
@@ -150,6 +153,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Cache(arguments) => cache::run(&arguments, settings),
         Command::Pull(arguments) => pull::run(&arguments, settings),
         Command::Embed(arguments) => embed::run(&arguments, settings),
+        Command::Evidence(arguments) => evidence::run(&arguments, settings),
         Command::Doctor(arguments) => doctor::run(&arguments, settings),
         Command::Quantize(arguments) => quantize::run(&arguments, settings),
         Command::Serve(_) => serve::run(settings),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::Context;
 
 use super::server_flags::ServerFlags;
-use super::{Failure, model, service, terminal};
+use super::{Failure, model, reading, service, terminal};
 use crate::config::{Flag, Settings};
 use crate::server::embeddings::Means;
 use crate::server::guard::{self, Finished, GuardState};
@@ -24,12 +24,14 @@ pub struct Arguments {
     server: ServerFlags,
     #[command(flatten)]
     model: model::Flags,
+    #[command(flatten)]
+    evidence: reading::Flags,
 }
 
 impl Arguments {
     /// The flags that are settings.
     pub fn flags(&self) -> Vec<Flag> {
-        [self.model.settings(), self.server.settings()].concat()
+        [self.model.settings(), self.evidence.settings(), self.server.settings()].concat()
     }
 }
 

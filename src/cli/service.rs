@@ -7,6 +7,8 @@ use anyhow::Context;
 
 use super::{Failure, files, index, model, place};
 use crate::config::{IndexVectors, Refresh, Settings};
+use crate::evidence::{self, endpoint};
+use crate::index::directory::DataDirectory;
 use crate::retriever::ingest::Missing;
 use crate::server;
 use crate::service::metrics::{Metrics, Stage};
@@ -84,9 +86,29 @@ pub fn options(settings: &Settings) -> Result<service::Options, Failure> {
             Refresh::Never => 0,
         },
         store_bytes: settings.index.store_bytes,
+        evidence: evidence(settings),
         queue_tokens: settings.server.queue_tokens,
         keeps_jobs: true,
     })
+}
+
+/// How pictures are read by the settings.
+pub fn evidence(settings: &Settings) -> evidence::Options {
+    let own = &settings.evidence;
+    let endpoint = endpoint::Settings {
+        url: own.endpoint.clone(),
+        model: own.endpoint_model.clone(),
+        key: (!own.endpoint_key.is_empty()).then(|| endpoint::Secret::new(&own.endpoint_key)),
+        timeout: Duration::from_secs(own.endpoint_seconds.into()),
+        max_bytes: endpoint::MOST_BYTES,
+    };
+    let data = &settings.index.data_dir;
+    let keeps = own.cached > 0 && !data.as_os_str().is_empty();
+    evidence::Options {
+        endpoint: (!own.endpoint.is_empty()).then_some(endpoint),
+        cache: keeps.then(|| (DataDirectory::new(data).evidence(), own.cached)),
+        limits: settings.images.clone(),
+    }
 }
 
 /// What a question is answered by where it does not say.
@@ -97,6 +119,7 @@ pub fn usual(settings: &Settings) -> Usual {
         granularity: locate.granularity,
         results: locate.results.get(),
         rerank: locate.rerank,
+        mode: locate.mode,
     }
 }
 

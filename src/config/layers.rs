@@ -16,7 +16,7 @@ pub const FILE_VARIABLE: &str = "SIGHTLINE_CONFIG";
 /// Keys that have a short name too, as programs of this kind are expected to.
 const SHORT: &[(&str, &str)] = &[("SIGHTLINE_LOG", "server.log")];
 /// Lists whose items nobody is to see.
-const SECRETS: &[&str] = &["server.keys"];
+const SECRETS: &[&str] = &["server.keys", "evidence.endpoint_key"];
 
 /// The key that a variable is the short name of.
 pub fn short(variable: &str) -> Option<&'static str> {
@@ -89,7 +89,7 @@ impl Layers {
     /// What is in force, by key.
     pub fn entries(&self) -> Vec<Entry> {
         let entry = |(key, value): (String, &Value)| {
-            let is_hidden = SECRETS.contains(&key.as_str()) && value.as_array().is_none_or(|it| !it.is_empty());
+            let is_hidden = SECRETS.contains(&key.as_str()) && !is_empty(value);
             let shown = if is_hidden { Shown::Hidden } else { Shown::of(value) };
             let origin = self.origins.get(&key).cloned().unwrap_or(Origin::Default);
             Entry { key, shown, origin }
@@ -98,11 +98,18 @@ impl Layers {
     }
 }
 
+fn is_empty(value: &Value) -> bool {
+    value.as_array().is_some_and(Vec::is_empty) || value.as_str() == Some("")
+}
+
 /// Checks what a type can't say, or would say with the value of a secret in it.
 fn check(key: &str, value: &Value, origin: &str) -> Result<(), ConfigError> {
     let origin = || origin.to_owned();
     let is_list = || value.as_array().is_some_and(|it| it.iter().all(Value::is_str));
-    if SECRETS.contains(&key) && !is_list() {
+    if key == "evidence.endpoint_key" && !value.is_str() {
+        return Err(ConfigError::NotAText { origin: origin(), key: key.to_owned() });
+    }
+    if key == "server.keys" && !is_list() {
         return Err(ConfigError::NotAList { origin: origin(), key: key.to_owned() });
     }
     let (Some(value), Some(range)) = (ranges::number(value), ranges::allowed(key)) else { return Ok(()) };

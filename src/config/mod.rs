@@ -19,7 +19,7 @@ use crate::encoder::hub::HubOptions;
 use crate::imaging;
 use crate::retriever::{Granularity, RetrieverKind, ranker::Weights};
 use crate::server;
-use crate::types::Policy;
+use crate::types::{Mode, Policy};
 
 use layers::Layers;
 pub use provenance::{Entry, Flag, Origin, Shown};
@@ -32,6 +32,7 @@ pub struct Settings {
     pub images: imaging::Limits,
     pub model: ModelSettings,
     pub locate: LocateSettings,
+    pub evidence: EvidenceSettings,
     pub index: IndexSettings,
     pub ranking: Weights,
     pub server: server::Settings,
@@ -75,6 +76,22 @@ pub struct LocateSettings {
     pub retriever: RetrieverKind,
     pub granularity: Granularity,
     pub rerank: usize,
+    /// `None`: what the model allows.
+    #[serde(deserialize_with = "mode")]
+    pub mode: Option<Mode>,
+}
+
+/// How pictures are read.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EvidenceSettings {
+    /// Of a vision-language model; empty for none.
+    pub endpoint: String,
+    pub endpoint_model: String,
+    pub endpoint_key: String,
+    pub endpoint_seconds: u32,
+    /// Pictures whose text is kept.
+    pub cached: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -114,6 +131,18 @@ fn policy<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Policy, D
     let name = String::deserialize(deserializer)?;
     let known = Policy::ALL.into_iter().find(|it| it.name() == name);
     known.ok_or_else(|| serde::de::Error::unknown_variant(&name, &["default", "reference"]))
+}
+
+/// A mode by its name, or `auto`.
+fn mode<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Mode>, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    let known = Mode::ALL.into_iter().find(|it| it.name() == name);
+    match known {
+        None if name != "auto" => {
+            Err(serde::de::Error::unknown_variant(&name, &["auto", "text", "image", "vce", "vce+image"]))
+        }
+        known => Ok(known),
+    }
 }
 
 /// In which numbers a model computes.
@@ -184,6 +213,8 @@ pub enum ConfigError {
     Server { origin: String, error: server::settings::SettingsError },
     #[error("{origin}: `{key}` is no list of texts: write it as [\"one\", \"two\"]")]
     NotAList { origin: String, key: String },
+    #[error("{origin}: `{key}` is no text: write it in quotes")]
+    NotAText { origin: String, key: String },
     #[error("the variable HF_ENDPOINT is `{value}`, which is no address: set it to one like {}, or unset it", hub::HUB)]
     Endpoint { value: String },
 }

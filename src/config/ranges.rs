@@ -11,12 +11,15 @@ pub fn allowed(key: &str) -> Option<RangeInclusive<f64>> {
     match key.split_once('.')? {
         ("ranking", name) => Some(ranking(name)),
         ("server", name) => server::settings::RANGES.iter().find(|it| it.0 == name).map(|it| it.1.clone()),
+        ("evidence", "endpoint_seconds") => Some(1.0..=3600.0),
+        ("evidence", _) => Some(0.0..=MOST_CACHED),
         // Nothing at all would be within 0 bytes or pixels.
         ("images" | "snapshot", _) => Some(1.0..=MOST_BYTES),
         _ => None,
     }
 }
 
+const MOST_CACHED: f64 = 1e6;
 const MOST_BYTES: f64 = (1u64 << 40) as f64;
 
 /// What a number under `ranking` may be. Beyond it an order would still come out, and mean nothing.

@@ -228,12 +228,13 @@ impl Asked {
         F: Fn(&str) -> Result<Tokens, EncoderError>,
     {
         let title_text = format!("{instruction}{}", issue.title);
-        let (title, body) = (tokens(&title_text)?, tokens(&issue.body)?);
+        let issue_body = issue.whole_body();
+        let (title, body) = (tokens(&title_text)?, tokens(&issue_body)?);
         let fits = title.ids.len() + body.ids.len() <= frame.room();
         if fits || title.ids.len() <= frame.window / 2 {
-            return Ok(Asked { title, body, body_text: issue.body.clone() });
+            return Ok(Asked { title, body, body_text: issue_body.into_owned() });
         }
-        let body_text = format!("{title_text}\n{}", issue.body);
+        let body_text = format!("{title_text}\n{issue_body}");
         Ok(Asked { title: Tokens::default(), body: tokens(&body_text)?, body_text })
     }
 }

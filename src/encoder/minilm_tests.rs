@@ -60,7 +60,7 @@ fn cut(header: &str, body: &str) -> Vec<Window> {
 }
 
 fn query(title: &str, body: &str) -> QueryEmbedding {
-    let issue = IssueReport { title: title.to_owned(), body: body.to_owned(), images: Vec::new() };
+    let issue = IssueReport { title: title.to_owned(), body: body.to_owned(), ..IssueReport::default() };
     MODEL.query(&issue).expect("any issue can be embedded")
 }
 

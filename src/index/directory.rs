@@ -57,6 +57,11 @@ impl DataDirectory {
         self.root.join("uploads")
     }
 
+    /// Where the text of pictures is kept.
+    pub fn evidence(&self) -> PathBuf {
+        self.root.join("evidence")
+    }
+
     /// Where the vectors of all repositories are.
     pub fn store(&self) -> PathBuf {
         self.root.join("store")

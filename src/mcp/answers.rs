@@ -65,6 +65,7 @@ struct Rest {
 struct Scores {
     lexical: f64,
     mention: f64,
+    visual: f64,
     context: f64,
     dense: f64,
 }
@@ -124,6 +125,7 @@ impl Found {
             scores: Scores {
                 lexical: rounded(parts.lexical),
                 mention: rounded(parts.mention),
+                visual: rounded(parts.visual),
                 context: rounded(parts.context),
                 dense: rounded(parts.dense),
             },
@@ -140,8 +142,12 @@ impl Found {
         }
         let _ = writeln!(text, " ({:.2})", self.score);
         let Some(Rest { scores, lines }) = &self.rest else { return };
-        let Scores { lexical, mention, context, dense } = scores;
-        let _ = writeln!(text, "   lexical {lexical:.2}, mention {mention:.2}, context {context:.2}, dense {dense:.2}");
+        let Scores { lexical, mention, visual, context, dense } = scores;
+        let _ = write!(text, "   lexical {lexical:.2}, mention {mention:.2}, ");
+        if *visual != 0.0 {
+            let _ = write!(text, "pictures {visual:.2}, ");
+        }
+        let _ = writeln!(text, "context {context:.2}, dense {dense:.2}");
         for Line { line, text: of_line } in lines {
             let _ = writeln!(text, "   {line}| {}", of_line.trim_end());
         }
@@ -175,7 +181,8 @@ fn notes(answered: &Answered, indexing: Option<Duration>) -> Vec<String> {
         format!("the picture {} was not used: {reason}", it.name)
     };
     let pictures = answered.images.iter().filter(|it| !it.used).map(unused);
-    indexed.into_iter().chain(stale).chain(cut).chain(pictures).collect()
+    let read = answered.evidence.iter().map(|it| format!("read of the picture {}: {}", it.name, it.summary()));
+    indexed.into_iter().chain(stale).chain(cut).chain(pictures).chain(read).collect()
 }
 
 fn stale(staleness: &Staleness) -> Option<String> {

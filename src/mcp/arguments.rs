@@ -205,7 +205,13 @@ mod tests {
     fn options(folder: &Path, home: Option<&Path>) -> Options {
         let limits = Limits { max_bytes: 10, max_pixels: 100 };
         Options {
-            usual: Usual { retriever: RetrieverKind::Hybrid, granularity: Granularity::Both, results: 10, rerank: 100 },
+            usual: Usual {
+                retriever: RetrieverKind::Hybrid,
+                granularity: Granularity::Both,
+                results: 10,
+                rerank: 100,
+                mode: None,
+            },
             pictures: Pictures::new(limits, Web::new(&[]).expect("no hosts")),
             picture_bytes: 10,
             folder: folder.to_owned(),

@@ -10,7 +10,7 @@ use super::caller::Caller;
 use super::error::ToolError;
 use super::indexing::Wanted;
 use crate::retriever::{Filter, Request};
-use crate::service::{Answered, Ask, Service, ServiceError};
+use crate::service::{Answered, Ask, AskedPicture, Service, ServiceError};
 use crate::types::IssueReport;
 
 /// A question waits no longer for another process that makes the index.
@@ -36,15 +36,12 @@ impl Tools {
         let LocateArguments { title, body, images, k, granularity, .. } = arguments;
         let images = images.unwrap_or_default();
         let given = self.options.pictures(&images).await?;
-        let mut report = IssueReport {
-            title: title.unwrap_or_default(),
-            body: body.unwrap_or_default(),
-            images: Vec::with_capacity(given.len()),
-        };
-        let mut sizes = Vec::new();
+        let mut report =
+            IssueReport { title: title.unwrap_or_default(), body: body.unwrap_or_default(), ..IssueReport::default() };
+        let mut pictures = Vec::new();
         for picture in self.options.pictures.read(given).await? {
             report.images.push(picture.image);
-            sizes.push(picture.size);
+            pictures.push(AskedPicture { size: picture.size, text: None });
         }
         let usual = self.options.usual;
         let request = Request {
@@ -55,7 +52,7 @@ impl Tools {
             exact: false,
             filter: Filter::default(),
         };
-        Ok(Ask { report, sizes, request, sees: true, explain: false })
+        Ok(Ask { report, pictures, request, mode: usual.mode, explain: false })
     }
 }
 

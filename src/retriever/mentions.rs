@@ -11,7 +11,9 @@ use regex::Regex;
 
 use crate::index::lexical::LexicalIndex;
 use crate::snapshot::language;
-use crate::types::{Candidate, IssueReport, Level};
+use crate::types::{Candidate, IssueReport, Level, VisualEvidence};
+
+use super::near::{Alike, Near};
 
 /// A file that an issue names, by a path or a part of one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -55,20 +57,47 @@ fn pattern(text: &str) -> Regex {
 impl Mentions {
     /// Reads an issue's title and body.
     pub fn of(report: &IssueReport) -> Self {
-        let text = format!("{}\n{}", report.title, report.body);
-        let runs = PATH_RUN.find_iter(&text).map(|it| it.as_str()).filter(|it| it.len() <= LONGEST);
+        Self::of_text(&format!("{}\n{}", report.title, report.body))
+    }
+
+    fn of_text(text: &str) -> Self {
+        let runs = PATH_RUN.find_iter(text).map(|it| it.as_str()).filter(|it| it.len() <= LONGEST);
         let paths = runs.flat_map(|run| FILE.find_iter(run).map(|it| it.as_str()));
         let files = distinct(paths.filter_map(file_mention));
 
-        let spans = CODE_SPAN.captures_iter(&text).filter_map(|it| it.get(1));
+        let spans = CODE_SPAN.captures_iter(text).filter_map(|it| it.get(1));
         let in_spans = spans.flat_map(|span| IDENTIFIER.find_iter(span.as_str()).map(|it| it.as_str()));
         let calls = CALL
-            .captures_iter(&text)
-            .chain(FRAME_IN.captures_iter(&text))
+            .captures_iter(text)
+            .chain(FRAME_IN.captures_iter(text))
             .filter_map(|it| it.get(1))
             .map(|it| it.as_str());
         let written = in_spans.chain(calls).filter(|it| it.len() <= LONGEST);
         Mentions { files, identifiers: distinct(written.map(reversed_identifier)) }
+    }
+
+    /// What a picture names: what its text, `said`, names as an issue's would, and what was found in it to be a name.
+    pub fn seen(evidence: &VisualEvidence, said: &str) -> Self {
+        let mut mentions = Self::of_text(said);
+        let stack = evidence.error_signal.iter().flat_map(|it| &it.stack);
+        let hint = &evidence.code_hint;
+        let paths = stack.clone().filter_map(|it| it.path.as_ref()).chain(&hint.file_patterns);
+        let names = stack.filter_map(|it| it.function.as_ref()).chain(&hint.function_names);
+        mentions.files.extend(paths.filter(|it| it.len() <= LONGEST).filter_map(|it| file_mention(it)));
+        mentions.identifiers.extend(names.filter(|it| it.len() <= LONGEST).map(|it| reversed_identifier(it)));
+        mentions.files = distinct(mentions.files.into_iter());
+        mentions.identifiers = distinct(mentions.identifiers.into_iter().filter(|it| !it.is_empty()));
+        mentions
+    }
+
+    /// Adds the names of a repository that those that it lacks may have been misread for.
+    pub fn resolve(&mut self, candidates: &[Candidate], index: &LexicalIndex) {
+        let name = |at: usize| lower(last_of(candidates[at].path(), b'/'));
+        let files = resolved(self.files.iter().map(|it| &it.reversed), index.documents(Level::File), name);
+        self.files.extend(files.into_iter().map(|reversed| FileMention { reversed }));
+        let name = |at: usize| Cow::Borrowed(last_of(candidates[at].name.as_deref().unwrap_or_default(), b'.'));
+        let functions = index.documents(Level::Function);
+        self.identifiers.extend(resolved(self.identifiers.iter(), functions, name));
     }
 
     /// How strongly the issue names each candidate, 0 to 1: an unambiguous mention is 1, one that fits n is 1/sqrt(n).
@@ -98,6 +127,28 @@ impl Mentions {
             mark(strengths, &best(same_name, shared));
         }
     }
+}
+
+/// Mentions by names of the repository, in place of those whose last component no candidate bears.
+fn resolved<'n, 'm>(
+    mentions: impl Iterator<Item = &'m Vec<String>> + Clone,
+    candidates: &[usize],
+    name_of: impl Fn(usize) -> Cow<'n, str>,
+) -> Vec<Vec<String>> {
+    let mut wanted = Wanted::of(mentions.clone().filter_map(|it| it.first()));
+    wanted.find(candidates, &name_of);
+    let unknown: Vec<&Vec<String>> =
+        mentions.filter(|it| it.first().is_some_and(|it| wanted.found(it).is_empty())).collect();
+    if unknown.is_empty() {
+        return Vec::new();
+    }
+    let mut near = Near::of(unknown.iter().filter_map(|it| it.first()).map(String::as_str), Alike::Edited);
+    candidates.iter().for_each(|&at| near.see(&name_of(at)));
+    let named = |(names, mention): (Vec<String>, &&Vec<String>)| {
+        let others = mention[1..].to_vec();
+        names.into_iter().map(move |name| [vec![name], others.clone()].concat()).collect::<Vec<_>>()
+    };
+    near.found().into_iter().zip(&unknown).flat_map(named).collect()
 }
 
 /// Names that are looked for, and where they stand. All names of a repository pass here for each question, and hardly one of them

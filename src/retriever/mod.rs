@@ -7,7 +7,9 @@ mod hits;
 pub mod inference;
 pub mod ingest;
 mod mentions;
+mod near;
 mod pace;
+mod pictures;
 mod query;
 pub mod ranker;
 
@@ -28,6 +30,9 @@ use crate::types::{Candidate, IssueReport, Level, TextError};
 pub use filter::{Filter, MOST as MOST_FILTERS};
 pub use hits::{Hit, MatchedLine};
 use hits::{Shower, TermWorths};
+pub use pictures::PictureWeight;
+use pictures::Seen;
+use query::Terms;
 use ranker::{Evidence, Parts, Weights};
 
 /// Which evidence ranks.
@@ -118,6 +123,8 @@ pub struct Answer {
     pub functions: Vec<Hit>,
     /// What the encoder read of the issue; `None` when it was not asked.
     pub query: Option<QueryUse>,
+    /// How much the evidence of each picture counts; empty where it is text like all other.
+    pub pictures: Vec<PictureWeight>,
     pub embedded: Embedded,
     pub lexical_time: Duration,
     pub encoder_time: Duration,
@@ -223,7 +230,7 @@ impl<'a> Localizer<'a> {
 
     fn bm25(&self, report: &IssueReport, request: &Request) -> Result<Answer, RetrieverError> {
         let start = Instant::now();
-        let terms = query::all_terms(report);
+        let terms = query::all_terms(&report.title, &report.whole_body());
         let index = self.corpus.lexical;
         let mut parts = vec![Parts::default(); self.corpus.candidates.len()];
         let mut found = Vec::new();
@@ -262,7 +269,7 @@ impl<'a> Localizer<'a> {
             encoder_time: start.elapsed(),
             ..Answer::default()
         };
-        let terms = query::telling_terms(question.report);
+        let terms = query::telling_terms(&question.report.title, &question.report.whole_body());
         for &level in request.granularity.levels() {
             let matches = &self.corpus.lexical.matches(level, &terms, &self.weights.field_scheme(level))?;
             self.fill(&mut answer, &Ranking { level, parts: &parts, matches }, request)?;
@@ -277,10 +284,13 @@ impl<'a> Localizer<'a> {
         progress: dense::Progress<'q>,
     ) -> Result<Answer, RetrieverError> {
         let start = Instant::now();
-        let terms = query::telling_terms(question.report);
         let Corpus { candidates, lexical, .. } = self.corpus;
-        let mut evidence = Evidence::gather(candidates, lexical, question.report, &terms, self.weights)?;
-        let mut answer = Answer { lexical_time: start.elapsed(), ..Answer::default() };
+        let seen = Seen::of(question.report, candidates, lexical)?;
+        let terms = Terms::of(question.report, &seen.texts);
+        let asked = ranker::Asked { report: question.report, terms: &terms, seen: &seen };
+        let mut evidence = Evidence::gather(candidates, lexical, asked, self.weights)?;
+        let pictures = std::mem::take(&mut evidence.pictures);
+        let mut answer = Answer { pictures, lexical_time: start.elapsed(), ..Answer::default() };
         if request.rerank > 0 {
             let scorer = self.scorer(question, request, progress)?;
             self.rerank(&mut answer, &mut evidence, scorer, request)?;

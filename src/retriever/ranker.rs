@@ -7,11 +7,13 @@
 use std::ops::Range;
 
 use crate::fsio::FileError;
-use crate::index::lexical::{FIELDS, LengthNorm, LexicalIndex, Matches, QueryTerm, Scheme};
+use crate::index::lexical::{FIELDS, LengthNorm, LexicalIndex, Matches, Scheme};
 use crate::types::{Candidate, IssueReport, Level};
 
 use super::demotion::{Purpose, Purposes};
 use super::mentions::Mentions;
+use super::pictures::{PictureWeight, Seen};
+use super::query::Terms;
 
 /// Weights of the evidence; the values in force stand in `configs/default.toml`.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
@@ -85,6 +87,8 @@ impl Weights {
 pub struct Parts {
     pub lexical: f32,
     pub mention: f32,
+    /// What pictures add: words and mentions.
+    pub visual: f32,
     /// From the file's functions, or from the function's file.
     pub context: f32,
     /// Encoder similarity as a z-score in the lexical unit; 0 where there is no vector: the mean of the list.
@@ -93,13 +97,23 @@ pub struct Parts {
 
 impl Parts {
     pub fn score(&self) -> f32 {
-        self.lexical + self.mention + self.context + self.dense
+        self.lexical + self.mention + self.visual + self.context + self.dense
     }
+}
+
+/// What is asked, in words.
+#[derive(Clone, Copy)]
+pub struct Asked<'q> {
+    pub report: &'q IssueReport,
+    pub terms: &'q Terms,
+    pub seen: &'q Seen,
 }
 
 /// The evidence of every candidate, by position in the candidate list.
 pub struct Evidence<'q> {
     pub parts: Vec<Parts>,
+    /// How much each picture counts.
+    pub pictures: Vec<PictureWeight>,
     /// What the query's terms find, by level.
     matches: [Matches<'q>; 2],
     /// The factor on this candidate's evidence: 1, or the demotion.
@@ -114,31 +128,38 @@ impl<'q> Evidence<'q> {
     pub fn gather(
         candidates: &[Candidate],
         index: &LexicalIndex,
-        report: &IssueReport,
-        terms: &'q [QueryTerm],
+        asked: Asked<'q>,
         weights: &Weights,
     ) -> Result<Self, FileError> {
+        let Asked { report, terms, seen } = asked;
         let files = index.documents(Level::File);
-        let find = |level| -> Result<_, FileError> {
-            let matches = index.matches(level, terms, &weights.field_scheme(level))?;
-            let scores = matches.scores();
-            Ok((matches, scores))
-        };
+        let find = |level| index.matches(level, &terms.all, &weights.field_scheme(level));
         let (found, (factors, mentions)) = rayon::join(
             || rayon::join(|| find(Level::File), || find(Level::Function)),
             || (factors(candidates, files, report, weights), Mentions::of(report).strengths(candidates, index)),
         );
-        let ((of_files, file_scores), (of_functions, function_scores)) = (found.0?, found.1?);
+        let mut matches = [found.0?, found.1?];
+        let of_files: Vec<f32> = files.iter().map(|&at| factors[at]).collect();
+        let pictures = seen.weigh(terms, &matches[Level::File as usize], &of_files);
+        let counts: Vec<f32> = pictures.iter().map(|it| it.weight).collect();
+        let shown = seen.mentions(&counts, candidates, index);
         let mut parts = vec![Parts::default(); candidates.len()];
-        for (level, scores) in [(Level::File, file_scores), (Level::Function, function_scores)] {
-            let best = scores.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
-            for (&at, score) in index.documents(level).iter().zip(&scores) {
-                parts[at].lexical = factors[at] * score / best;
-                parts[at].mention = factors[at] * weights.mention * mentions[at];
+        for level in [Level::File, Level::Function] {
+            let matches = &mut matches[level as usize];
+            let written = matches.scores();
+            matches.weigh(&terms.weights(&counts));
+            let all = if counts.is_empty() { written.clone() } else { matches.scores() };
+            let best = all.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
+            for ((&at, written), all) in index.documents(level).iter().zip(&written).zip(&all) {
+                let named = mentions[at];
+                let more = shown.get(at).map_or(0.0, |it| (it - named).max(0.0));
+                parts[at].lexical = factors[at] * written / best;
+                parts[at].mention = factors[at] * weights.mention * named;
+                parts[at].visual = factors[at] * ((all - written) / best + weights.mention * more);
             }
         }
         couple(files, &mut parts, weights);
-        Ok(Evidence { parts, matches: [of_files, of_functions], factors })
+        Ok(Evidence { parts, pictures, matches, factors })
     }
 
     pub fn matches(&self, level: Level) -> &Matches<'q> {
@@ -306,7 +327,12 @@ mod tests {
     /// The dense parts after a fusion at weight 1, of candidates with these scores and factors.
     #[track_caller]
     fn check_dense(scores: &[f32], factors: &[f32], similarities: &[(usize, f32)], expected: &[f32]) {
-        let mut evidence = Evidence { parts: lexical(scores), matches: Default::default(), factors: factors.to_vec() };
+        let mut evidence = Evidence {
+            parts: lexical(scores),
+            pictures: Vec::new(),
+            matches: Default::default(),
+            factors: factors.to_vec(),
+        };
         evidence.add_dense(similarities, 1.0);
         check_values(&evidence.parts.iter().map(|it| it.dense).collect::<Vec<_>>(), expected);
         check_values(&evidence.parts.iter().map(|it| it.lexical).collect::<Vec<_>>(), scores);
@@ -371,11 +397,13 @@ mod tests {
         let candidates =
             sources.map(|(path, text)| Candidate::file(Arc::new(Source::new(path, "Text", Text::new(text)))));
         let index = LexicalIndex::build(&candidates).expect("in memory");
-        let terms = [QueryTerm { text: "lexer".to_owned(), weight: 1.0 }];
+        let report = IssueReport { body: "lexer".to_owned(), ..IssueReport::default() };
+        let terms = Terms::of(&report, &[]);
         // No length normalisation and no path: the two files with the word score alike.
         let fields = FieldWeights { body: 1.0, path: 0.0, name: 0.0, body_b: 0.0, path_b: 0.0, name_b: 0.0 };
         let weights = Weights { file_fields: fields, ..weights() };
-        let evidence = Evidence::gather(&candidates, &index, &IssueReport::default(), &terms, &weights).expect("sound");
+        let asked = Asked { report: &report, terms: &terms, seen: &Seen::default() };
+        let evidence = Evidence::gather(&candidates, &index, asked, &weights).expect("sound");
         check_values(&evidence.parts.iter().map(|it| it.lexical).collect::<Vec<_>>(), &[1.0, 0.4, 0.0]);
         assert_eq!(best(index.documents(Level::File), &evidence.parts, 9, |_| true), [0, 1, 2]);
     }
@@ -384,14 +412,14 @@ mod tests {
     fn any_allowed_weights_give_finite_scores() {
         let candidates = file("lexer.txt", 1);
         let index = LexicalIndex::build(&candidates).expect("in memory");
-        let terms =
-            [QueryTerm { text: "text".to_owned(), weight: 1.0 }, QueryTerm { text: "lexer".to_owned(), weight: 1.0 }];
+        let report = IssueReport { body: "text lexer".to_owned(), ..IssueReport::default() };
+        let terms = Terms::of(&report, &[]);
+        let asked = Asked { report: &report, terms: &terms, seen: &Seen::default() };
         for (k1, weight) in [(0.0, 0.0), (0.0, 1.0), (1000.0, 1000.0), (1.2, 0.0)] {
             let fields = FieldWeights { body: weight, path: 0.0, name: weight, body_b: 1.0, path_b: 1.0, name_b: 1.0 };
             let weights =
                 Weights { k1, file_fields: fields.clone(), function_fields: fields, mention: 1000.0, ..weights() };
-            let evidence =
-                Evidence::gather(&candidates, &index, &IssueReport::default(), &terms, &weights).expect("sound");
+            let evidence = Evidence::gather(&candidates, &index, asked, &weights).expect("sound");
             assert!(evidence.parts.iter().all(|it| it.score().is_finite()), "{k1} {weight}: {:?}", evidence.parts);
         }
     }

@@ -71,6 +71,12 @@ impl ApiError {
         ApiError { retry_after: Some(time), ..self }
     }
 
+    /// As it stands in a body.
+    pub fn detail(self) -> ErrorDetail {
+        let r#type = self.kind();
+        ErrorDetail { message: self.message, r#type, code: self.code, param: self.param }
+    }
+
     /// The class of a status.
     fn kind(&self) -> &'static str {
         match self.status.as_u16() {
@@ -84,9 +90,8 @@ impl ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let r#type = self.kind();
-        let ApiError { status, code, message, param, retry_after } = self;
-        let error = ErrorDetail { message, r#type, code, param };
+        let (status, retry_after) = (self.status, self.retry_after);
+        let error = self.detail();
         let mut response = (status, Json(ErrorBody { error })).into_response();
         if let Some(time) = retry_after {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(time.as_secs().max(1)));

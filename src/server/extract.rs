@@ -67,6 +67,10 @@ pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
     if body.iter().all(u8::is_ascii_whitespace) {
         return Err(ApiError::malformed("empty", "the body is empty: send a JSON object"));
     }
+    // Serde takes a list for an object whose fields stand in their order, which no document promises.
+    if body.iter().find(|it| !it.is_ascii_whitespace()) == Some(&b'[') {
+        return Err(ApiError::invalid("invalid_field", "the body is a list: send a JSON object"));
+    }
     let mut deserializer = serde_json::Deserializer::from_slice(body);
     let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let path = error.path().to_string();
@@ -93,7 +97,12 @@ pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
 /// any length.
 fn said(cause: &serde_json::Error) -> String {
     let text = cause.to_string();
-    shown(text.rsplit_once(" at line ").map_or(&text, |it| it.0))
+    let text = text.rsplit_once(" at line ").map_or(text.as_str(), |it| it.0);
+    match text.split_once(", expected struct ") {
+        // Names of types are ours alone.
+        Some((before, _)) => shown(&format!("{before}, expected an object")),
+        None => shown(text),
+    }
 }
 
 /// Characters of a body that an error shows.
@@ -186,6 +195,9 @@ mod tests {
         check("{", 400, "invalid_json", None);
         check("{\"k\": 1} x", 400, "invalid_json", None);
         check("\"k\"", 422, "invalid_field", None);
+        check("[1, []]", 422, "invalid_field", None);
+        let error = parse::<Outer>(b"\"k\"").expect_err("refused");
+        assert_eq!(error.message, "invalid type: string \"k\", expected an object");
         check("{\"k\": 1, \"image\": []}", 422, "unknown_field", Some("image"));
         check("{\"images\": []}", 422, "missing_field", Some("k"));
         check("{\"k\": \"1\"}", 422, "invalid_field", Some("k"));

@@ -1,8 +1,6 @@
 //! F5: questions, as JSON or as a form with files.
 
-use axum::body::Bytes;
-use axum::extract::multipart::{Field, Multipart, MultipartError};
-use axum::extract::{FromRequest, Request, State as Shared};
+use axum::extract::{Request, State as Shared};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
@@ -14,15 +12,13 @@ use utoipa_axum::routes;
 use super::State;
 use super::embeddings::of_picture;
 use super::error::{ApiError, Failures};
-use super::extract::{self, Path};
+use super::extract::Path;
+use super::form::{self, ImageInput, Picture, check_count};
 use crate::retriever::{Filter, Granularity, MOST_FILTERS, Request as Asked, RetrieverKind};
-use crate::service::Ask;
 use crate::service::located::Located;
-use crate::service::pictures::{Given, Source};
-use crate::types::IssueReport;
-
-/// Pictures of one question: the encoders read two, and say of others that they are not read.
-const MOST_PICTURES: usize = 8;
+use crate::service::pictures::Given;
+use crate::service::{Ask, AskedPicture};
+use crate::types::{self, IssueReport};
 
 pub fn routes() -> OpenApiRouter<State> {
     OpenApiRouter::new().routes(routes!(locate))
@@ -49,17 +45,6 @@ struct LocateRequest {
     filter: Option<FilterInput>,
     /// Show the terms behind each score.
     explain: Option<bool>,
-}
-
-/// A picture of the issue.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-struct ImageInput {
-    /// Base64, or a data URL.
-    #[schema(min_length = 1)]
-    data: String,
-    /// What it is called in the answer.
-    name: Option<String>,
 }
 
 /// Which candidates may be results.
@@ -94,18 +79,29 @@ enum Retriever {
 /// What is read of the pictures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 enum Mode {
-    /// Nothing.
+    /// Nothing: pictures are left out.
     #[serde(rename = "text")]
     Text,
     /// The encoder sees them, if it can.
     #[serde(rename = "image")]
     Image,
-    /// Text that is extracted from them.
+    /// The text in them, and what it says of errors, code and interface, stands for them.
     #[serde(rename = "vce")]
     Vce,
-    /// Both.
+    /// Both. The default, if the model sees pictures; `vce` otherwise.
     #[serde(rename = "vce+image")]
     VceImage,
+}
+
+impl From<Mode> for types::Mode {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::Text => types::Mode::Text,
+            Mode::Image => types::Mode::Image,
+            Mode::Vce => types::Mode::Vce,
+            Mode::VceImage => types::Mode::VceImage,
+        }
+    }
 }
 
 /// Find the files and functions that an issue is about
@@ -123,7 +119,7 @@ async fn locate(
     request: Request,
 ) -> Result<Response, ApiError> {
     let service = state.service()?;
-    let (request, pictures) = read(&state, request).await?;
+    let (request, pictures) = form::read(&state, request, |it: &mut LocateRequest| it.images.take()).await?;
     let ask = ask(&state, request, pictures).await?;
     let answered = service.locate(&repo, ask).await?;
     // Matched lines of up to hundreds of results.
@@ -152,116 +148,37 @@ struct LocateForm {
     explain: Option<bool>,
 }
 
-/// A picture of the request: what it is called in messages and in the answer, and where its bytes are.
-struct Picture {
-    param: String,
-    name: Option<String>,
-    source: Source,
-}
-
-async fn read(state: &State, request: Request) -> Result<(LocateRequest, Vec<Picture>), ApiError> {
-    let named = request.headers().get(CONTENT_TYPE).and_then(|it| it.to_str().ok()).unwrap_or_default();
-    let is_form = named.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("multipart/form-data");
-    if is_form {
-        let form = Multipart::from_request(request, state).await;
-        let form = form.map_err(|_| malformed_form("it has no boundary in its `Content-Type`"))?;
-        return read_form(form).await;
-    }
-    let extract::Json(mut request) = extract::Json::<LocateRequest>::from_request(request, state).await?;
-    let picture = |(at, it): (usize, ImageInput)| Picture {
-        param: format!("images[{at}].data"),
-        name: it.name,
-        source: Source::Data(it.data),
-    };
-    let pictures = request.images.take().into_iter().flatten().enumerate().map(picture).collect();
-    Ok((request, pictures))
-}
-
-async fn read_form(mut form: Multipart) -> Result<(LocateRequest, Vec<Picture>), ApiError> {
-    let (mut fields, mut pictures) = (serde_json::Map::new(), Vec::new());
-    while let Some(field) = form.next_field().await.map_err(bad_form)? {
-        let name = field.name().unwrap_or_default().to_owned();
-        if name == "image" {
-            let name = field.file_name().filter(|it| !it.is_empty()).map(str::to_owned);
-            let bytes = field.bytes().await.map_err(bad_form)?;
-            let param = format!("image[{}]", pictures.len());
-            pictures.push(Picture { param, name, source: Source::Bytes(Bytes::into(bytes)) });
-            continue;
-        }
-        let value = value(&name, field).await?;
-        if fields.insert(name.clone(), value).is_some() {
-            let message = format!("the form has the field `{name}` twice: send it once");
-            return Err(ApiError::invalid("duplicate_field", message).of(name));
-        }
-    }
-    // The same type reads both, so that both know the same fields.
-    let text = serde_json::to_vec(&fields).map_err(crate::service::ServiceError::internal)?;
-    Ok((extract::parse(&text)?, pictures))
-}
-
-/// A field of a form as the JSON that it stands for.
-async fn value(name: &str, field: Field<'_>) -> Result<serde_json::Value, ApiError> {
-    let text = field.text().await.map_err(bad_form)?;
-    let is_json = match name {
-        "k" | "exact" | "explain" | "filter" => true,
-        // `image` takes files; a list of base64 is for JSON.
-        "images" => {
-            return Err(ApiError::invalid("unknown_field", "a form has its pictures as files in fields named `image`")
-                .of("images"));
-        }
-        _ => false,
-    };
-    match is_json {
-        false => Ok(serde_json::Value::String(text)),
-        true => serde_json::from_str(&text).map_err(|_| {
-            ApiError::invalid("invalid_field", format!("`{name}` is no JSON: write a number, true, false or an object"))
-                .of(name)
-        }),
-    }
-}
-
-fn bad_form(error: MultipartError) -> ApiError {
-    match error.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => ApiError::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "body_too_large",
-            "the form is longer than this service reads: send less",
-        ),
-        _ => malformed_form("it is not as its `Content-Type` says"),
-    }
-}
-
-fn malformed_form(what: &str) -> ApiError {
-    ApiError::malformed("invalid_form", format!("the form can't be read, because {what}: send multipart/form-data"))
-}
-
 /// Makes a question of a request.
 async fn ask(state: &State, request: LocateRequest, pictures: Vec<Picture>) -> Result<Ask, ApiError> {
     let usual = state.usual();
-    let (asked, sees) = asked(usual, &request)?;
-    if pictures.len() > MOST_PICTURES {
-        let message = format!("there are {} pictures, and a question may have {MOST_PICTURES}", pictures.len());
-        return Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "too_many_images", message).of("images"));
+    let asked = asked(usual, &request)?;
+    check_count(&pictures)?;
+    let mode = request.mode.map_or(usual.mode, |it| Some(it.into()));
+    if let Some(given) = pictures.iter().find(|it| it.text.is_some()).filter(|_| mode.is_some_and(|it| !it.reads())) {
+        let message =
+            "`text` has no effect in a mode that reads no pictures: leave it out, or ask `vce` or `vce+image`";
+        return Err(ApiError::invalid("no_effect", message).of(given.param.replace(".data", ".text")));
     }
-    let names: Vec<Option<String>> = pictures.iter().map(|it| it.name.clone()).collect();
+    let known: Vec<_> = pictures.iter().map(|it| (it.name.clone(), it.text.clone())).collect();
     let given = pictures.into_iter().map(|it| Given { param: it.param, source: it.source }).collect();
     let read = state.means().pictures.read(given).await.map_err(of_picture)?;
     let mut report = IssueReport {
         title: request.title.unwrap_or_default(),
         body: request.body.unwrap_or_default(),
-        images: Vec::new(),
+        ..IssueReport::default()
     };
-    let mut sizes = Vec::new();
-    for (mut picture, name) in read.into_iter().zip(names) {
+    let mut asked_pictures = Vec::new();
+    for (mut picture, (name, text)) in read.into_iter().zip(known) {
         picture.image.name = name.unwrap_or(picture.image.name);
         report.images.push(picture.image);
-        sizes.push(picture.size);
+        asked_pictures.push(AskedPicture { size: picture.size, text });
     }
-    Ok(Ask { report, sizes, request: asked, sees, explain: request.explain.unwrap_or(false) })
+    let explain = request.explain.unwrap_or(false);
+    Ok(Ask { report, pictures: asked_pictures, request: asked, mode, explain })
 }
 
-/// What is asked of the retriever, and whether the encoder sees the pictures.
-fn asked(usual: &super::Usual, request: &LocateRequest) -> Result<(Asked, bool), ApiError> {
+/// What is asked of the retriever.
+fn asked(usual: &super::Usual, request: &LocateRequest) -> Result<Asked, ApiError> {
     let invalid = |code, message: &str, param: &str| Err(ApiError::invalid(code, message).of(param));
     let retriever = match request.retriever {
         None => usual.retriever,
@@ -284,10 +201,6 @@ fn asked(usual: &super::Usual, request: &LocateRequest) -> Result<(Asked, bool),
         let message = "`exact` has no effect on a retriever that searches no vectors: leave it out, or ask `dense`";
         return invalid("no_effect", message, "exact");
     }
-    if matches!(request.mode, Some(Mode::Vce | Mode::VceImage)) {
-        let message = "this version extracts no text from pictures: ask in the mode `text` or `image`";
-        return invalid("mode_unsupported", message, "mode");
-    }
     let filter = request.filter.as_ref();
     let list = |it: Option<&Vec<String>>| it.cloned().unwrap_or_default();
     let (paths, languages) =
@@ -303,8 +216,5 @@ fn asked(usual: &super::Usual, request: &LocateRequest) -> Result<(Asked, bool),
         let message = "a pattern of nothing matches no path: write it as in a .gitignore";
         ApiError::invalid("invalid_pattern", message).of(format!("filter.paths[{at}]"))
     })?;
-    Ok((
-        Asked { retriever, granularity, results, rerank: usual.rerank, exact, filter },
-        request.mode != Some(Mode::Text),
-    ))
+    Ok(Asked { retriever, granularity, results, rerank: usual.rerank, exact, filter })
 }

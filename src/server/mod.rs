@@ -4,7 +4,9 @@
 
 pub mod embeddings;
 pub mod error;
+mod evidence;
 pub mod extract;
+mod form;
 pub mod guard;
 mod listen;
 mod locate;
@@ -107,6 +109,7 @@ impl State {
     tags(
         (name = "repositories", description = "Repositories and questions to them"),
         (name = "jobs", description = "Work in the background"),
+        (name = "evidence", description = "What pictures say"),
         (name = "embeddings", description = "Vectors, in the shapes of OpenAI and text-embeddings-inference"),
         (name = "operations", description = "What watches the service")
     ),
@@ -131,6 +134,7 @@ fn routes() -> OpenApiRouter<State> {
     OpenApiRouter::with_openapi(Description::openapi())
         .merge(repositories::routes())
         .merge(locate::routes())
+        .merge(evidence::routes())
         .merge(embeddings::routes())
         .merge(operations::routes())
 }

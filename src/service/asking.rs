@@ -4,14 +4,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::located::{self, Image, Index, Located, Query, Timings};
+use futures_util::{StreamExt, TryStreamExt, stream};
+
+use super::evidence::Vce;
+use super::located::{self, Image, Index, Located, Pictures, Query, Timings};
 use super::repositories::{Repository, Served, Staleness};
 use super::{Inner, Service, ServiceError, Wanted};
 use crate::encoder::QueryEmbedding;
+use crate::evidence::{EvidenceError, Reading};
 use crate::retriever::inference::{Class, Queued};
 use crate::retriever::ingest;
 use crate::retriever::{Answer, Corpus, Encoded, Localizer, Question, Request, RetrieverError, RetrieverKind};
-use crate::types::{IssueReport, Level};
+use crate::types::{IssueReport, Level, Mode};
 
 /// A question waits no longer for an index to be brought up to date; it goes on, and the next one has it.
 const REFRESH_WAIT: Duration = Duration::from_secs(2);
@@ -19,17 +23,29 @@ const REFRESH_WAIT: Duration = Duration::from_secs(2);
 /// Bytes of an issue's text: forty times what forges take, and what an encoder takes apart in seconds.
 const MOST_TEXT: usize = 1 << 20;
 
+/// Pictures of one question that are read at a time, and of all questions.
+pub(super) const READINGS: usize = 2;
+
 /// What is asked.
 #[derive(Debug, Clone)]
 pub struct Ask {
     pub report: IssueReport,
-    /// Width and height of each of its pictures.
-    pub sizes: Vec<(u32, u32)>,
+    /// What else is known of each of its pictures.
+    pub pictures: Vec<AskedPicture>,
     pub request: Request,
-    /// Whether the encoder sees the pictures.
-    pub sees: bool,
+    /// What is read of the pictures; `None`: as much as the model allows.
+    pub mode: Option<Mode>,
     /// Whether the terms behind each score are told.
     pub explain: bool,
+}
+
+/// A picture of a question, beside its bytes.
+#[derive(Debug, Clone, Default)]
+pub struct AskedPicture {
+    /// Width and height.
+    pub size: (u32, u32),
+    /// The text that it holds, by whoever asks; it is not read then.
+    pub text: Option<String>,
 }
 
 /// A question that was answered.
@@ -40,6 +56,9 @@ pub struct Answered {
     query: Option<QueryEmbedding>,
     /// What became of each picture.
     pub images: Vec<Image>,
+    /// What was read of pictures.
+    pub evidence: Vec<Vce>,
+    mode: Mode,
     model: String,
     policy: &'static str,
     retriever: RetrieverKind,
@@ -51,6 +70,7 @@ pub struct Answered {
 struct Times {
     snapshot: Duration,
     refresh: Duration,
+    evidence: Duration,
     query: Duration,
     total: Duration,
 }
@@ -63,12 +83,20 @@ impl Service {
     pub async fn locate(&self, name: &str, mut ask: Ask) -> Result<Answered, ServiceError> {
         let start = Instant::now();
         let repository = self.inner.repositories.get(name)?;
-        self.check(&ask)?;
+        let mode = ask.mode.unwrap_or_else(|| Mode::of(true, self.model().images > 0));
+        self.check(&ask, mode)?;
         let current = self.current(&repository).await?;
         let mut times = Times { snapshot: current.took, refresh: current.refreshed, ..Times::default() };
-        let images: Vec<Image> =
-            ask.report.images.iter().zip(&ask.sizes).map(|(image, size)| Image::used(&image.name, *size)).collect();
-        if !ask.sees {
+        let reading = Instant::now();
+        let texts = ask.pictures.iter().map(|it| it.text.clone()).collect();
+        let read = if mode.reads() { self.read(&ask.report, texts).await? } else { Vec::new() };
+        times.evidence = reading.elapsed();
+        let pictures = Pictures::new(&ask.report, ask.pictures.iter().map(|it| Some(it.size)).collect(), read);
+        ask.report.evidence = pictures.evidence();
+        if ask.report.is_blank() && ask.report.evidence.is_empty() && !(mode.sees() && self.sees(&ask.request)) {
+            return Err(self.nothing_to_go_by(mode));
+        }
+        if !mode.sees() {
             ask.report.images.clear();
         }
         let report = Arc::new(ask.report);
@@ -78,7 +106,6 @@ impl Service {
             false => None,
         };
         times.query = reading.elapsed();
-        let images = uses(images, query.as_ref(), ask.sees);
         // Beyond one for each core they would only be in each other's way.
         let permit = Arc::clone(&self.inner.ranking).acquire_owned().await.map_err(ServiceError::internal)?;
         let wanted = Wanted::default();
@@ -98,7 +125,10 @@ impl Service {
         }
         times.total = start.elapsed();
         let info = self.model();
+        let (images, evidence) = (pictures.uses(mode, query.as_ref()), pictures.told(&answer.pictures));
         Ok(Answered {
+            evidence,
+            mode,
             answer,
             served: current.served,
             staleness: current.staleness,
@@ -112,24 +142,62 @@ impl Service {
         })
     }
 
-    fn check(&self, ask: &Ask) -> Result<(), ServiceError> {
-        let bytes = ask.report.title.len() + ask.report.body.len();
+    fn check(&self, ask: &Ask, mode: Mode) -> Result<(), ServiceError> {
+        let told = ask.pictures.iter().flat_map(|it| &it.text).map(String::len).sum::<usize>();
+        let bytes = ask.report.title.len() + ask.report.body.len() + told;
         if bytes > MOST_TEXT {
             return Err(ServiceError::LargeQuestion { bytes, most: MOST_TEXT });
         }
-        let is_blank = ask.report.title.trim().is_empty() && ask.report.body.trim().is_empty();
-        if is_blank && ask.report.images.is_empty() {
+        if !ask.report.is_blank() {
+            return Ok(());
+        }
+        if ask.report.images.is_empty() {
             return Err(ServiceError::EmptyQuestion);
         }
-        let sees = ask.sees && self.model().images > 0 && needs_encoder(&ask.request);
-        if is_blank && !sees {
-            let reason = match self.model().images {
-                0 => format!("{} reads text only, and the issue has nothing but pictures", self.model().id),
-                _ => "this retriever reads text only, and the issue has nothing but pictures".to_owned(),
-            };
-            return Err(ServiceError::Unusable { field: "images".to_owned(), reason });
-        }
-        Ok(())
+        if mode.reads() || (mode.sees() && self.sees(&ask.request)) { Ok(()) } else { Err(self.nothing_to_go_by(mode)) }
+    }
+
+    /// Whether the encoder sees the pictures of a request.
+    fn sees(&self, request: &Request) -> bool {
+        self.model().images > 0 && needs_encoder(request)
+    }
+
+    /// The refusal of an issue that has nothing but pictures.
+    fn nothing_to_go_by(&self, mode: Mode) -> ServiceError {
+        let what = match (mode.reads(), self.model().images) {
+            (true, _) => "no text was found in them",
+            (false, 0) => "the model reads text only",
+            (false, _) => "this retriever reads text only",
+        };
+        let reason = format!("the issue has nothing but pictures, and {what}: add a title or a body");
+        ServiceError::Unusable { field: "images".to_owned(), reason }
+    }
+
+    /// Reads the pictures of an issue, each for itself. One whose text is given is not read.
+    ///
+    /// # Errors
+    /// When the service is ending.
+    pub async fn read(
+        &self,
+        report: &IssueReport,
+        texts: Vec<Option<String>>,
+    ) -> Result<Vec<Result<Reading, EvidenceError>>, ServiceError> {
+        let report = Arc::new(report.clone());
+        let one = |(at, text): (usize, Option<String>)| {
+            let (inner, report) = (Arc::clone(&self.inner), Arc::clone(&report));
+            async move {
+                let permit = Arc::clone(&inner.reading).acquire_owned().await.map_err(ServiceError::internal)?;
+                blocking(move || {
+                    let _permit = permit;
+                    match text {
+                        Some(text) => Ok(Reading::given(&text)),
+                        None => inner.reader.read(&report.images[at], &report),
+                    }
+                })
+                .await
+            }
+        };
+        stream::iter(texts.into_iter().enumerate()).map(one).buffered(READINGS).try_collect().await
     }
 
     /// The index that is asked, brought up to date if little has changed.
@@ -219,20 +287,6 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     tokio::task::spawn_blocking(move || span.in_scope(work)).await.map_err(ServiceError::internal)
 }
 
-/// What became of each picture.
-fn uses(images: Vec<Image>, query: Option<&QueryEmbedding>, sees: bool) -> Vec<Image> {
-    let used = |(at, image): (usize, Image)| {
-        let told = query.and_then(|it| it.images.get(at));
-        let reason = match told {
-            _ if !sees => Some("the mode `text` leaves pictures out".to_owned()),
-            None => Some("no encoder was asked, and BM25 reads text only".to_owned()),
-            Some(told) => told.unused.clone(),
-        };
-        Image { used: reason.is_none(), reason, ..image }
-    };
-    images.into_iter().enumerate().map(used).collect()
-}
-
 impl Answered {
     /// The answer as it is served.
     pub fn located(&self) -> Located<'_> {
@@ -249,10 +303,11 @@ impl Answered {
         let asked = self.query.as_ref();
         Query {
             retriever: self.retriever.name(),
-            mode: if self.images.iter().any(|it| it.used) { "image" } else { "text" },
+            mode: self.mode.name(),
             model: asked.map(|_| self.model.as_str()),
             policy: asked.map(|_| self.policy),
             images: &self.images,
+            vce: &self.evidence,
             tokens: asked.map(|it| it.tokens),
             tokens_used: asked.map(|it| it.tokens_used),
             image_tokens: asked.map(|it| it.image_tokens),
@@ -289,6 +344,7 @@ impl Answered {
             refresh: milliseconds(self.times.refresh),
             index: 0,
             load: 0,
+            evidence: milliseconds(self.times.evidence),
             query: milliseconds(self.times.query),
             lexical: milliseconds(self.answer.lexical_time),
             encoder: milliseconds(self.answer.encoder_time),

@@ -160,7 +160,7 @@ impl Inner {
         };
         let is_complete = served.manifest().counts.is_complete();
         let missing = if is_complete { Missing::Embed } else { Missing::Leave };
-        let outcome = self.update(repository, served, missing, Class::Request);
+        let outcome = self.update(repository, served, missing);
         repository.outdate();
         match outcome {
             Ok(is_done) => is_done,
@@ -178,20 +178,14 @@ impl Inner {
             return;
         }
         // The vectors are in the store: the next question tries again.
-        if let Err(error) = self.update(repository, &served, Missing::Leave, Class::Indexing) {
+        if let Err(error) = self.update(repository, &served, Missing::Leave) {
             tracing::warn!(cause = error.to_string(), "an index could not take up new vectors");
         }
         repository.outdate();
     }
 
     /// Ingests a source again; `false` while somebody else does.
-    fn update(
-        &self,
-        repository: &Repository,
-        served: &Served,
-        missing: Missing,
-        class: Class,
-    ) -> Result<bool, IngestError> {
+    fn update(&self, repository: &Repository, served: &Served, missing: Missing) -> Result<bool, IngestError> {
         let lock = match repository.directory.lock() {
             Err(IndexError::Busy { .. }) => return Ok(false),
             lock => lock?,
@@ -203,7 +197,7 @@ impl Inner {
         let (root, revision) = (served.root(), served.source.revision.as_deref());
         self.repositories.sources.check(root)?;
         let source = Sourced { root, revision, options: served.options() };
-        let encoder = Queued::new(self.inference.clone(), class, Arc::new(AtomicBool::new(false)));
+        let encoder = Queued::new(self.inference.clone(), Class::Indexing, Arc::new(AtomicBool::new(false)));
         self.ingest(repository, &lock, &source, &encoder, missing, &Unwatched)?;
         Ok(true)
     }

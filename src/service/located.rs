@@ -3,12 +3,14 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::evidence::Vce;
 use crate::encoder::QueryEmbedding;
+use crate::evidence::{EvidenceError, Reading};
 use crate::imaging;
 use crate::retriever::ingest::Changes;
 use crate::retriever::ranker::Parts;
-use crate::retriever::{Answer, Hit};
-use crate::types::{IssueImage, IssueReport};
+use crate::retriever::{Answer, Hit, PictureWeight};
+use crate::types::{IssueReport, Mode, VisualEvidence};
 
 /// The answer of a question; `locate --json` prints the same.
 #[derive(Debug, Serialize, ToSchema)]
@@ -48,6 +50,8 @@ pub struct FunctionHit<'a> {
 struct Scores<'a> {
     lexical: f32,
     mention: f32,
+    /// What was read of the pictures.
+    visual: f32,
     context: f32,
     dense: f32,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -70,6 +74,8 @@ pub struct Query<'a> {
     /// By which rules it read the issue.
     pub policy: Option<&'a str>,
     pub images: &'a [Image],
+    /// What was read of the pictures that have text, in the modes `vce` and `vce+image`.
+    pub vce: &'a [Vce],
     /// Tokens of the issue, and how many the encoder read; null when none was asked.
     pub tokens: Option<usize>,
     pub tokens_used: Option<usize>,
@@ -78,7 +84,7 @@ pub struct Query<'a> {
     pub truncated: bool,
 }
 
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct Image {
     pub name: String,
     pub used: bool,
@@ -89,11 +95,6 @@ pub struct Image {
 }
 
 impl Image {
-    /// One that counts, by its width and height.
-    pub fn used(name: &str, (width, height): (u32, u32)) -> Self {
-        Image { name: name.to_owned(), used: true, reason: None, width: Some(width), height: Some(height) }
-    }
-
     /// One that does not count.
     pub fn unused(name: &str, reason: String, size: Option<(u32, u32)>) -> Self {
         let (width, height) = size.unzip();
@@ -101,24 +102,76 @@ impl Image {
     }
 }
 
-/// What became of each picture of an issue: what the encoder says of it, and its size; or why it can't be used.
-pub fn images(report: &IssueReport, query: Option<&QueryEmbedding>, limits: &imaging::Limits) -> Vec<Image> {
-    let inspected = |(at, image): (usize, &IssueImage)| {
-        let told = query.and_then(|it| it.images.get(at));
-        let reason = told.map_or(Some("no encoder was asked, and BM25 reads text only"), |it| it.unused.as_deref());
-        let size = match told.and_then(|it| it.size).map_or_else(|| size_of(&image.bytes, limits), Ok) {
-            Ok(size) => Some(size),
-            Err(error) => return Image::unused(&image.name, error, None),
-        };
-        match reason {
-            Some(reason) => Image::unused(&image.name, reason.to_owned(), size),
-            None => Image { used: true, reason: None, ..Image::unused(&image.name, String::new(), size) },
-        }
-    };
-    report.images.iter().enumerate().map(inspected).collect()
+/// The pictures of an issue, and what was read of them.
+pub struct Pictures {
+    names: Vec<String>,
+    sizes: Vec<Option<(u32, u32)>>,
+    /// Empty where nothing was to be read.
+    read: Vec<Result<Reading, EvidenceError>>,
 }
 
-fn size_of(picture: &[u8], limits: &imaging::Limits) -> Result<(u32, u32), String> {
+impl Pictures {
+    /// `sizes` where they are known, and `read`, of all pictures or of none, in the order of the report's.
+    pub fn new(
+        report: &IssueReport,
+        sizes: Vec<Option<(u32, u32)>>,
+        read: Vec<Result<Reading, EvidenceError>>,
+    ) -> Self {
+        Pictures { names: report.images.iter().map(|it| it.name.clone()).collect(), sizes, read }
+    }
+
+    fn with_text(&self) -> impl Iterator<Item = (&String, &Reading)> {
+        let readings = self.names.iter().zip(&self.read).filter_map(|(name, it)| Some((name, it.as_ref().ok()?)));
+        readings.filter(|(_, it)| !it.evidence.is_empty())
+    }
+
+    /// Of those that say something, in order.
+    pub fn evidence(&self) -> Vec<VisualEvidence> {
+        self.with_text().map(|(_, it)| it.evidence.clone()).collect()
+    }
+
+    /// The same as it is served, with how much each counted.
+    pub fn told(&self, weights: &[PictureWeight]) -> Vec<Vce> {
+        let told =
+            |(at, (name, reading)): (usize, (&String, &Reading))| Vce::of(name, reading).weighed(weights.get(at));
+        self.with_text().enumerate().map(told).collect()
+    }
+
+    /// What became of each, by what was read and what the encoder says of it.
+    pub fn uses(&self, mode: Mode, query: Option<&QueryEmbedding>) -> Vec<Image> {
+        (0..self.names.len()).map(|at| self.used(at, mode, query)).collect()
+    }
+
+    fn used(&self, at: usize, mode: Mode, query: Option<&QueryEmbedding>) -> Image {
+        let told = query.and_then(|it| it.images.get(at)).filter(|_| mode.sees());
+        let unseen = match told {
+            _ if mode == Mode::Text => Some("the mode `text` leaves pictures out".to_owned()),
+            _ if !mode.sees() => None,
+            None => Some("no encoder was asked, and BM25 reads text only".to_owned()),
+            Some(told) => told.unused.clone(),
+        };
+        let unread = match self.read.get(at) {
+            None => None,
+            Some(Err(error)) => Some(error.to_string()),
+            Some(Ok(reading)) if reading.evidence.is_empty() => Some("no text was found in it".to_owned()),
+            Some(Ok(_)) => None,
+        };
+        // One that is read or seen counts.
+        let reason = match mode {
+            Mode::Text | Mode::Image => unseen,
+            Mode::Vce => unread,
+            Mode::VceImage => unread.zip(unseen).map(|(unread, unseen)| format!("{unread}; {unseen}")),
+        };
+        let (width, height) = told.and_then(|it| it.size).or(self.sizes[at]).unzip();
+        Image { name: self.names[at].clone(), used: reason.is_none(), reason, width, height }
+    }
+}
+
+/// Width and height of a picture.
+///
+/// # Errors
+/// Why it is none.
+pub fn size_of(picture: &[u8], limits: &imaging::Limits) -> Result<(u32, u32), String> {
     let picture = imaging::decode(picture, limits).map_err(|error| error.to_string())?;
     Ok((picture.width(), picture.height()))
 }
@@ -160,6 +213,8 @@ pub struct Timings {
     /// Counting words, where there is no index.
     pub index: u64,
     pub lexical: u64,
+    /// Reading the pictures.
+    pub evidence: u64,
     /// Loading the encoder and embedding the issue, beside the above.
     pub load: u64,
     pub query: u64,
@@ -199,10 +254,10 @@ pub fn function_hits(answer: &Answer, explain: bool) -> Vec<FunctionHit<'_>> {
 }
 
 fn scores(hit: &Hit, explain: bool) -> Scores<'_> {
-    let Parts { lexical, mention, context, dense } = hit.parts;
+    let Parts { lexical, mention, visual, context, dense } = hit.parts;
     let shown = if explain { terms(hit) } else { &[] };
     let terms = shown.iter().map(|(term, score)| (term.as_str(), *score)).collect();
-    Scores { lexical, mention, context, dense, terms }
+    Scores { lexical, mention, visual, context, dense, terms }
 }
 
 /// The terms behind a hit's score; none where they have no part in it.

@@ -4,6 +4,7 @@
 
 mod asking;
 mod error;
+pub mod evidence;
 mod indexing;
 pub mod jobs;
 pub mod located;
@@ -24,6 +25,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
 use crate::encoder::{self, Encoder, EncoderError, Input, InputEmbedding, ModelInfo};
+use crate::evidence::Reader;
 use crate::fsio;
 use crate::imaging;
 use crate::index::directory::{DataDirectory, IndexError};
@@ -34,9 +36,10 @@ use crate::retriever::ranker::Weights;
 use crate::retriever::{Granularity, RetrieverKind};
 use crate::snapshot::archive::{self, ArchiveError, ArchiveLimits};
 use crate::snapshot::{self, SnapshotError};
+use crate::types::Mode;
 use crate::vector;
 
-pub use asking::{Answered, Ask};
+pub use asking::{Answered, Ask, AskedPicture};
 pub use error::ServiceError;
 use jobs::{Job, JobSource, Jobs};
 use metrics::Metrics;
@@ -60,6 +63,8 @@ pub struct Options {
     pub refresh_files: usize,
     /// The vectors of all repositories may take so many bytes.
     pub store_bytes: u64,
+    /// How pictures are read.
+    pub evidence: crate::evidence::Options,
     /// Tokens of requests that may wait for the encoder.
     pub queue_tokens: usize,
     /// Whether jobs are written down and gone on with after a restart, and archives tidied up. One process of a data directory does: another
@@ -74,6 +79,8 @@ pub struct Usual {
     pub granularity: Granularity,
     pub results: usize,
     pub rerank: usize,
+    /// `None`: what the model allows.
+    pub mode: Option<Mode>,
 }
 
 /// A running service.
@@ -94,6 +101,9 @@ struct Inner {
     arriving: Mutex<HashSet<PathBuf>>,
     /// Some for each core: more questions are not ranked at once. Some, since a question holds its place while it waits for the encoder.
     ranking: Arc<Semaphore>,
+    reader: Reader,
+    /// A picture is read by all cores.
+    reading: Arc<Semaphore>,
     metrics: Arc<Metrics>,
     /// Locked as long as this service has the jobs of its data directory.
     _alone: Option<File>,
@@ -475,8 +485,23 @@ impl Inner {
             repositories.get_or_add(&view.repository)?.0.set_job(&view.job);
         }
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let (arriving, ranking) = (Mutex::default(), Arc::new(Semaphore::new(RANKED * cores)));
-        let inner = Inner { options, inference, store, repositories, jobs, arriving, ranking, metrics, _alone: alone };
+        let places = |count| Arc::new(Semaphore::new(count));
+        let (ranking, reading) = (places(RANKED * cores), places(asking::READINGS));
+        let reader = Reader::new(options.evidence.clone()).map_err(ServiceError::internal)?;
+        let arriving = Mutex::default();
+        let inner = Inner {
+            options,
+            inference,
+            store,
+            repositories,
+            jobs,
+            arriving,
+            ranking,
+            reader,
+            reading,
+            metrics,
+            _alone: alone,
+        };
         inner.remove_uploads(None);
         Ok(inner)
     }

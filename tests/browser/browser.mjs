@@ -42,8 +42,9 @@ async function edited(route) {
   const name = path.basename(new URL(route.request().url()).pathname);
   const file = path.join(SOURCES, { "": "index.html", docs: "docs.html" }[name] ?? name);
   const response = await route.fetch();
-  const isPage = fs.existsSync(file) && response.ok();
-  return isPage ? route.fulfill({ response, body: fs.readFileSync(file) }) : route.fulfill({ response });
+  if (!fs.existsSync(file)) return route.fulfill({ response });
+  if (response.ok()) return route.fulfill({ response, body: fs.readFileSync(file) });
+  return route.fulfill({ path: file }); // one that the program doesn't have yet
 }
 
 /** No rule of WCAG 2.2 AA that a program can check is broken. */

@@ -360,7 +360,7 @@ onPage("what became of a screenshot is said", async (page) => {
   await page.setInputFiles("#pictures-input", path.join(root, "tests/fixtures/checkout.png"));
   await ask(page);
   await answered(page);
-  assert.match(await page.textContent(".notices"), /The screenshot checkout\.png was not used: .*text only/);
+  assert.match(await page.textContent(".notices"), /The screenshot checkout\.png was not used: no text was found in it/);
   assert.match(await page.textContent("#answer-content"), /Screenshot checkout\.png4 × 3, not used/);
 });
 
@@ -372,6 +372,374 @@ onPage("a broken screenshot is named beside the screenshots", async (page) => {
   await page.locator("#pictures-error").waitFor();
   assert.match(await page.textContent("#pictures-error"), /^half\.jpg/);
 }, { expected: /400|422/ });
+
+// What screenshots say.
+
+const SCREENS = path.join(root, "tests/fixtures/screens");
+const TRACE = path.join(SCREENS, "trace.png");
+const DIALOG = path.join(SCREENS, "dialog.png");
+const SAYS = [
+  "$ python -m shop.checkout",
+  "Traceback (most recent call last):",
+  '  File "/srv/shop/src/cart.py", line 21, in total',
+  "    return self.subtotal() - best_discount(self.subtotal(), vouchers)",
+  '  File "/srv/shop/src/discounts.py", line 16, in discount_of',
+  "    return min(voucher.fixed, amount)",
+  "ValueError: voucher is larger than the amount",
+].join("\n");
+
+const card = (page, at = 0) => page.locator("#pictures > li").nth(at);
+const field = (page, at = 0) => card(page, at).getByRole("textbox", { name: /^What it says/ });
+const state = (page, at = 0) => card(page, at).locator(".reading");
+
+/** Waits until the reading of a screenshot has ended so. */
+const readingIs = (page, words, at = 0) => state(page, at).getByText(words).waitFor();
+
+async function withTrace(page) {
+  await page.setInputFiles("#pictures-input", TRACE);
+  await readingIs(page, "Read: 7 lines.");
+}
+
+/** What a mocked server reads of any picture. */
+const evidence = (more) => ({ name: "p.png", source: "ocr", category: "error_message", ocr_text: "boom", error_signal: null, ui_elements: [], user_action: null, code_hint: { function_names: [], file_patterns: [], frameworks: [] }, visual_saliency: null, confidence: 0.9, notes: null, ...more });
+
+const apiError = (status, code, message, headers = {}) => ({ status, headers, json: { error: { message, type: "t", code, param: null } } });
+
+onPage("a screenshot is read at once, and what it says is shown", async (page) => {
+  await withTrace(page);
+  assert.equal(await field(page).inputValue(), SAYS);
+  const shown = await card(page).locator(".evidence").textContent();
+  assert.match(shown, /^Kinderror message, confidence (9\d|100) %ErrorValueError: voucher is larger than the amountFramesdiscount_of \(\/srv\/shop\/src\/discounts\.py:16\)total \(/);
+  assert.match(shown, /Names.*best_discount/);
+  assert.match(shown, /Files.*\/srv\/shop\/src\/cart\.py/);
+  assert.equal(await page.textContent("#live"), "trace.png: Read: 7 lines.");
+  await page.setInputFiles("#pictures-input", DIALOG);
+  await readingIs(page, /^Read/, 1);
+  assert.match(await card(page, 1).locator(".evidence").textContent(), /Interface.*“Cancel”.*“Try again”/);
+  await expectAccessible(page);
+  await page.emulateMedia({ colorScheme: "dark" });
+  await expectAccessible(page);
+});
+
+onPage("the state of a reading is seen", async (page) => {
+  let answer;
+  const asked = new Promise((resolve) => { answer = resolve; });
+  await page.route("**/v1/evidence", async (route) => {
+    await asked;
+    await route.fulfill({ json: { evidence: [evidence({ lines: [] })] } });
+  });
+  await page.setInputFiles("#pictures-input", TRACE);
+  await readingIs(page, "Reading …");
+  assert.equal(await card(page).getAttribute("aria-busy"), "true");
+  assert.equal(await field(page).count(), 0);
+  answer();
+  await readingIs(page, "Read: 0 lines.");
+  assert.equal(await card(page).getAttribute("aria-busy"), null);
+});
+
+onPage("screenshots are read one after the other, and one that goes is forgotten", async (page) => {
+  const asked = [];
+  await page.route("**/v1/evidence", async (route) => {
+    const [{ name }] = route.request().postDataJSON().images;
+    asked.push(name);
+    if (name === "trace.png") return; // never answered
+    await route.fulfill({ json: { evidence: [evidence({ name })] } });
+  });
+  await page.setInputFiles("#pictures-input", [TRACE, DIALOG]);
+  await readingIs(page, "Reading …", 1);
+  await until(() => asked.length === 1, () => String(asked));
+  await page.waitForTimeout(300);
+  assert.deepEqual(asked, ["trace.png"], "the second waits");
+  await page.getByRole("button", { name: "Remove trace.png" }).click();
+  await readingIs(page, "Read: 1 line.");
+  assert.deepEqual(asked, ["trace.png", "dialog.png"]);
+  assert.equal(await page.locator("#pictures > li").count(), 1);
+});
+
+onPage("a corrected text is taken apart, sent, and can be taken back", async (page) => {
+  await withRepository(page);
+  await withTrace(page);
+  const sentBy = async (act) => {
+    const sent = page.waitForRequest("**/locate");
+    await act();
+    const request = (await sent).postDataJSON();
+    await page.waitForFunction(() => document.querySelector("#answer").getAttribute("aria-busy") === "false");
+    return request;
+  };
+  const search = () => ask(page, { title: "Vouchers", body: "" });
+  assert.equal("text" in (await sentBy(search)).images[0], false, "what was read is not sent");
+
+  const text = "KeyError: it's 50 % of \"a\\b\"\n  at discount_of (src/discounts.py:11)\n";
+  await field(page).fill(text);
+  assert.match(await card(page).locator(".said .hint").textContent(), /^Changed: /);
+  await field(page).blur();
+  await card(page).locator(".evidence").getByText("KeyError: it's").waitFor();
+  const sent = await sentBy(search);
+  assert.equal(sent.images[0].text, text);
+  await page.locator("#answer-content").getByText(/with the text that you gave/).waitFor();
+
+  // The command does the same, though a form has no place for a text.
+  const read = async () => { await page.getByRole("button", { name: "Copy as JSON" }).click(); return JSON.parse(await clipboard(page)); };
+  const answer = await read();
+  assert.equal(answer.query.vce[0].ocr_text.includes("KeyError"), true);
+  await page.getByRole("button", { name: "Copy as curl" }).click();
+  const printed = JSON.parse(execFileSync("sh", ["-c", await clipboard(page)], { cwd: SCREENS, encoding: "utf8" }));
+  const again = JSON.parse(JSON.stringify(printed)); // -0 is copied as 0
+  assert.deepEqual({ files: again.files, functions: again.functions, query: again.query }, { files: answer.files, functions: answer.functions, query: answer.query });
+
+  await card(page).getByRole("button", { name: "Back to what was read of trace.png" }).click();
+  assert.equal(await field(page).inputValue(), SAYS);
+  assert.equal(await field(page).evaluate((it) => it === document.activeElement), true);
+  await card(page).locator(".evidence").getByText("ValueError: voucher").waitFor();
+  assert.equal("text" in (await sentBy(search)).images[0], false);
+
+  await field(page).fill("");
+  assert.equal((await sentBy(search)).images[0].text, "", "a picture may be said to hold no text");
+});
+
+onPage("two screenshots go into a command with their texts", async (page) => {
+  await withRepository(page);
+  await withTrace(page);
+  await page.setInputFiles("#pictures-input", DIALOG);
+  await readingIs(page, /^Read/, 1);
+  await field(page, 1).fill("Apply the voucher");
+  await ask(page, { title: "Vouchers", body: "it's" });
+  await answered(page);
+  await page.getByRole("button", { name: "Copy as curl" }).click();
+  const command = await clipboard(page);
+  const again = JSON.parse(execFileSync("sh", ["-c", command], { cwd: SCREENS, encoding: "utf8" }));
+  assert.deepEqual(again.query.vce.map(({ name, source }) => [name, source]), [["trace.png", "ocr"], ["dialog.png", "given"]]);
+});
+
+onPage("lines and their boxes show each other", async (page) => {
+  await withTrace(page);
+  await card(page).getByRole("button", { name: "Show trace.png large" }).click();
+  const rows = page.locator("#boxes-lines button");
+  const boxes = page.locator("#boxes-picture polygon");
+  assert.equal((await rows.allTextContents()).join("\n"), SAYS);
+  const image = await page.locator("#boxes-picture img").boundingBox();
+  const tops = [];
+  for (const box of await boxes.all()) {
+    const { x, y, width, height } = await box.boundingBox();
+    assert.ok(x >= image.x - 2 && y >= image.y - 2 && x + width <= image.x + image.width + 2 && y + height <= image.y + image.height + 2, "within the picture");
+    tops.push(y);
+  }
+  assert.deepEqual(tops, [...tops].sort((a, b) => a - b));
+  assert.equal(tops.length, 7);
+
+  const marked = (all) => all.evaluateAll((them) => them.flatMap((it, at) => (it.classList.contains("marked") ? [at] : [])));
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("ArrowDown");
+  assert.deepEqual([await marked(rows), await marked(boxes)], [[2], [2]]);
+  await boxes.nth(4).hover();
+  assert.deepEqual([await marked(rows), await marked(boxes)], [[4], [4]]);
+  await rows.nth(6).hover();
+  assert.deepEqual(await marked(boxes), [6]);
+  await expectAccessible(page);
+  await page.emulateMedia({ colorScheme: "dark" });
+  await expectAccessible(page);
+
+  await page.keyboard.press("End");
+  await page.keyboard.press("Enter");
+  const selected = await field(page).evaluate((it) => [document.activeElement === it, it.value.slice(it.selectionStart, it.selectionEnd)]);
+  assert.deepEqual(selected, [true, "ValueError: voucher is larger than the amount"]);
+  await card(page).getByRole("button", { name: "Show where the lines of trace.png are" }).click();
+  await page.getByRole("button", { name: "Actual size" }).click();
+  assert.equal(await page.locator("#boxes-size").getAttribute("aria-pressed"), "true");
+  await page.keyboard.press("Escape");
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), "Show where");
+});
+
+onPage("what was read counts, and how much is said", async (page) => {
+  await withRepository(page);
+  await withTrace(page);
+  await ask(page, { title: "It fails", body: "" });
+  await answered(page);
+  assert.match(await page.locator(".hit .parts").first().textContent(), /visual \d/);
+  await page.getByText("What the parts of a score mean").click();
+  assert.match(await page.textContent("#answer-content"), /visualwhat the screenshots say/);
+  assert.match(await page.textContent("#answer-content"), /Screenshot trace\.png620 × 170, counted fully, since the text says little \(weight \d\.\d\d, agreement \d\.\d\d, confidence \d\.\d\d\); it shows ValueError: voucher is larger than the amount/);
+  assert.match(await page.textContent("#answer-content"), /Inputvce \(/);
+  assert.match(await page.textContent("#answer-content"), /reading screenshots [\d,]+ ms/);
+  await expectAccessible(page);
+  await page.emulateMedia({ colorScheme: "dark" });
+  await expectAccessible(page);
+});
+
+onPage("a screenshot that counted little is said to, and so is a warning", async (page) => {
+  await withRepository(page);
+  await page.route("**/locate", async (route) => {
+    const response = await route.fetch();
+    const answer = await response.json();
+    answer.query.images = [{ name: "a.png", used: true, width: 9, height: 9 }, { name: "b.png", used: true, width: 9, height: 9 }];
+    answer.query.vce = [
+      evidence({ name: "a.png", source: "endpoint", model: "qwen", weight: 0.18, agreement: 0.2, confidence: 0.9 }),
+      evidence({ name: "b.png", weight: 0.85, agreement: 1, confidence: 0.9, warning: "the endpoint does not answer; the picture was read on this machine instead" }),
+    ];
+    await route.fulfill({ response, json: answer });
+  });
+  await ask(page);
+  await answered(page);
+  const notices = await texts(page, ".notices li");
+  assert.deepEqual(notices, [
+    "The screenshot a.png counted little, since it does not agree with the text (weight 0.18, agreement 0.20, confidence 0.90).",
+    "The screenshot b.png: the endpoint does not answer; the picture was read on this machine instead.",
+  ]);
+  assert.match(await page.textContent("#answer-content"), /Screenshot a\.png9 × 9, counted little.*read by qwen/);
+  assert.match(await page.textContent("#answer-content"), /Screenshot b\.png9 × 9, counted fully \(weight 0\.85/);
+});
+
+onPage("weights in words", async (page) => {
+  const check = async (vce, expected) => {
+    const words = await page.evaluate(async (it) => (await import(new URL("page/evidence.js", document.baseURI))).weightWords(it), vce);
+    assert.equal(words, expected);
+  };
+  await check({}, "");
+  await check({ weight: 0.9, agreement: 1, confidence: 0.9 }, "counted fully (weight 0.90, agreement 1.00, confidence 0.90)");
+  await check({ weight: 0.89, agreement: 0, confidence: 1 }, "counted fully, since the text says little (weight 0.89, agreement 0.00, confidence 1.00)");
+  await check({ weight: 0.5, agreement: 0.7, confidence: 0.95 }, "counted in part, since it agrees with the text only in part (weight 0.50, agreement 0.70, confidence 0.95)");
+  await check({ weight: 0.5, agreement: 1, confidence: 0.5 }, "counted in part, since little of it could be read (weight 0.50, agreement 1.00, confidence 0.50)");
+  await check({ weight: 0.3, agreement: 1, confidence: 0.3 }, "counted little, since little of it could be read (weight 0.30, agreement 1.00, confidence 0.30)");
+  await check({ weight: 0.35, agreement: 1, confidence: 0.4, source: "given" }, "counted little, since it says little (weight 0.35, agreement 1.00)");
+  await check({ weight: 0, agreement: 0, confidence: 0, source: "given" }, "counted little, since it does not agree with the text (weight 0.00, agreement 0.00)");
+});
+
+onPage("a mode is chosen, and one that the model can't do is explained", async (page) => {
+  await withRepository(page);
+  await withTrace(page);
+  await field(page).fill("KeyError");
+  await page.click("#options summary");
+  const notes = {
+    "": /the text in them counts alone: .* reads text only\.$/,
+    "vce+image": /^The text in them counts alone: .* reads text only\.$/,
+    vce: /^The text in them counts/,
+    image: /^Screenshots would not count: .* reads text only\.$/,
+    text: /^Screenshots don't count\.$/,
+  };
+  assert.deepEqual(await texts(page, "#mode option"), ["the best that the server can do", "read and seen (vce+image) (not by this model)", "read: the text in them (vce)", "seen by the encoder (image) (not by this model)", "left out (text)"]);
+  for (const [mode, note] of Object.entries(notes)) {
+    await page.selectOption("#mode", mode);
+    assert.match(await page.textContent("#mode-note"), note);
+    const [sent] = await Promise.all([page.waitForRequest("**/locate"), ask(page)]);
+    const request = sent.postDataJSON();
+    assert.equal(request.mode, mode || undefined);
+    assert.equal(request.images[0].text, mode === "image" || mode === "text" ? undefined : "KeyError", "refused where nothing is read");
+    const answer = await (await sent.response()).json();
+    await page.waitForFunction(() => document.querySelector("#answer").getAttribute("aria-busy") === "false");
+    assert.equal(answer.query.mode, mode || "vce");
+    assert.match(await page.textContent("#answer-content"), mode === "image" || mode === "text" ? /not used: / : /with the text that you gave/);
+  }
+  await page.getByRole("button", { name: "Copy as curl" }).click();
+  assert.match(await clipboard(page), /--form-string mode=text/);
+});
+
+onPage("a model that sees pictures is named so", async (page) => {
+  await page.route("**/info", (route) => route.fulfill({ json: { model_id: "seer", max_images: 2 } }));
+  await page.reload();
+  await page.click("#options summary");
+  await page.locator("#server").getByText("seer").waitFor();
+  assert.equal(await page.textContent("#mode-note"), "If the server isn't set otherwise, the text in them counts, and seer sees them.");
+  await page.selectOption("#mode", "image");
+  assert.match(await page.textContent("#mode-note"), /^seer sees them; the text in them is not read/);
+  await page.selectOption("#retriever", "bm25");
+  assert.equal(await page.textContent("#mode-note"), "Screenshots would not count: plain word counts see no pictures.");
+});
+
+onPage("a screenshot without text says so, and takes a text", async (page) => {
+  await withRepository(page);
+  await page.setInputFiles("#pictures-input", path.join(root, "tests/fixtures/checkout.png"));
+  await readingIs(page, "No text was found in it: it is too small to hold text.");
+  assert.equal(await card(page).locator(".evidence").count(), 0);
+  await field(page).fill("discount_of");
+  const sent = page.waitForRequest("**/locate");
+  await ask(page, { title: "", body: "" });
+  assert.equal((await sent).postDataJSON().images[0].text, "discount_of");
+  await answered(page);
+  assert.equal(await page.locator("section[aria-labelledby=functions-heading] h4").first().textContent(), "discount_of");
+});
+
+onPage("a broken screenshot is said to be when it is added", async (page) => {
+  const whole = fs.readFileSync(TRACE);
+  await page.setInputFiles("#pictures-input", { name: "half.png", mimeType: "image/png", buffer: whole.subarray(0, 900) });
+  await readingIs(page, /^Can't be read: The picture can't be used/);
+  assert.equal(await field(page).count(), 0);
+  assert.match(await page.textContent("#live"), /^half\.png: Can't be read/);
+  await expectAccessible(page);
+}, { expected: /400|422/ });
+
+onPage("a server that can't read now says what to do", async (page) => {
+  const answers = [
+    apiError(429, "overloaded", "9 pictures wait: ask again in a second", { "Retry-After": "1" }),
+    apiError(503, "not_ready", "the model is being loaded", { "Retry-After": "1" }),
+    apiError(500, "internal", "the reading failed"),
+    { json: { evidence: [evidence()] } },
+  ];
+  // What was typed is asked for too, and is no reading.
+  await page.route("**/v1/evidence", (route) => route.fulfill("text" in route.request().postDataJSON().images[0] ? apiError(503, "not_ready", "no") : answers.shift()));
+  await page.setInputFiles("#pictures-input", TRACE);
+  const again = card(page).getByRole("button", { name: "Read again", exact: true });
+  await readingIs(page, "Not read yet: 9 pictures wait: ask again in a second. The search reads it too, if you don't wait.");
+  await expectAccessible(page);
+  await again.click(); // waits until it may be pressed
+  await readingIs(page, "Not read yet: The model is being loaded. The search reads it too, if you don't wait.");
+  await field(page).fill("typed in the meantime");
+  await again.click();
+  await readingIs(page, "Not read: The reading failed.");
+  await again.click();
+  await readingIs(page, "Read: 1 line.");
+  assert.equal(await field(page).inputValue(), "typed in the meantime");
+  await card(page).getByRole("button", { name: /^Back to what was read/ }).click();
+  assert.equal(await field(page).inputValue(), "boom");
+}, { expected: /429|503|500/ });
+
+onPage("a key that is asked for while reading is not forced on anyone", async (page) => {
+  await page.route("**/v1/evidence", (route) => route.fulfill(apiError(401, "missing_key", "there is no API key")));
+  await page.setInputFiles("#pictures-input", TRACE);
+  await page.locator("#key-dialog[open]").waitFor();
+  await page.keyboard.press("Escape");
+  await readingIs(page, "Not read: There is no API key. Read it again to give a key.");
+  await card(page).getByRole("button", { name: "Read again" }).click();
+  await page.locator("#key-dialog[open]").waitFor();
+}, { expected: /401/ });
+
+onPage("what a vision-language model read has its name and its warning", async (page) => {
+  const frames = Array.from({ length: 30 }, (_, at) => `f${at} (src/a.py:${at})`);
+  await page.route("**/v1/evidence", (route) => route.fulfill({ json: { evidence: [evidence({ source: "endpoint", model: "<b>qwen</b>", ocr_text: "<img src=x onerror=alert(1)>", confidence: 0.4, user_action: "clicks Save", visual_saliency: "a red line", warning: "the answer was asked for twice", notes: "blurred", error_signal: { kind: "dialog", type: null, message: null, stack_hint: frames } })] } }));
+  await page.setInputFiles("#pictures-input", TRACE);
+  await readingIs(page, "Read by <b>qwen</b>: 1 line.");
+  assert.equal(await card(page).locator("img").count(), 1, "text stays text");
+  const shown = await card(page).textContent();
+  for (const wanted of ["the answer was asked for twice.", "Errordialog", "Actionclicks Save", "Stands outa red line", "Notesblurred", "and 22 more", "confidence 40 % (low: check the text)"]) assert.ok(shown.includes(wanted), `${wanted} in ${shown}`);
+  await card(page).getByRole("button", { name: "Show trace.png large" }).click();
+  assert.match(await page.textContent("#boxes-note"), /Where its text stands is not known: <b>qwen<\/b> read it\./);
+  await expectAccessible(page);
+});
+
+onPage("keys reach all of a screenshot, in order", async (page) => {
+  await withTrace(page);
+  await page.focus("#pictures-input");
+  const seen = [];
+  for (let n = 0; n < 5; n += 1) {
+    await page.keyboard.press("Tab");
+    seen.push(await page.evaluate(() => document.activeElement.getAttribute("aria-label") ?? document.activeElement.tagName));
+  }
+  assert.deepEqual(seen, ["Show trace.png large", "Remove trace.png", "Show where the lines of trace.png are", "TEXTAREA", "SUMMARY"]);
+});
+
+onPage("a narrow screen shows what screenshots say", async (page) => {
+  await withTrace(page);
+  const fits = async () => {
+    const { wide, screen } = await page.evaluate(() => ({ wide: document.documentElement.scrollWidth, screen: document.documentElement.clientWidth }));
+    assert.ok(wide <= screen, `${wide} > ${screen}`);
+  };
+  await fits();
+  await card(page).getByRole("button", { name: "Show trace.png large" }).click();
+  await fits();
+  const { x, y, width, height } = await page.locator("#boxes-dialog").boundingBox();
+  assert.ok(x >= 0 && y >= 0 && x + width <= 390 && y + height <= 844, "the window fits");
+  assert.ok((await page.locator("#boxes-picture img").boundingBox()).width <= 390);
+  await expectAccessible(page);
+}, { viewport: { width: 390, height: 844 } });
 
 // Errors.
 

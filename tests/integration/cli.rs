@@ -99,8 +99,10 @@ fn the_parts_of_a_score_add_up_to_it() {
     let answer = located(&[]);
     for hit in answer["files"].as_array().into_iter().chain(answer["functions"].as_array()).flatten() {
         let scores = &hit["scores"];
-        let sum: f64 =
-            ["lexical", "mention", "context", "dense"].iter().map(|it| scores[it].as_f64().expect("a number")).sum();
+        let sum: f64 = ["lexical", "mention", "visual", "context", "dense"]
+            .iter()
+            .map(|it| scores[it].as_f64().expect("a number"))
+            .sum();
         assert!((sum - hit["score"].as_f64().expect("a number")).abs() < 1e-5, "{hit}");
     }
 }
@@ -113,23 +115,26 @@ fn json_has_the_documented_shape() {
     assert_eq!(answer["files"].as_array().expect("a list").len(), 2);
     assert_eq!(keys(&answer["files"][0]), "language lines path rank score scores");
     assert_eq!(keys(&answer["functions"][0]), "end_line function language lines path rank score scores start_line");
-    assert_eq!(keys(&answer["query"]), "image_tokens images mode model policy retriever tokens tokens_used truncated");
+    assert_eq!(
+        keys(&answer["query"]),
+        "image_tokens images mode model policy retriever tokens tokens_used truncated vce"
+    );
     let image = "height name reason used width";
     assert_eq!(keys(&answer["query"]["images"][0]), image);
     let index = "cached_windows commit compared_candidates embedded_windows failed_windows files functions indexed notes skipped stale vectors windows";
     assert_eq!(keys(&answer["index"]), index);
-    assert_eq!(keys(&answer["timings_ms"]), "encoder index lexical load query refresh snapshot total");
-    assert_eq!(keys(&answer["files"][0]["scores"]), "context dense lexical mention terms");
-    assert_eq!(keys(&answer["functions"][0]["scores"]), "context dense lexical mention terms");
+    assert_eq!(keys(&answer["timings_ms"]), "encoder evidence index lexical load query refresh snapshot total");
+    assert_eq!(keys(&answer["files"][0]["scores"]), "context dense lexical mention terms visual");
+    assert_eq!(keys(&answer["functions"][0]["scores"]), "context dense lexical mention terms visual");
     assert_eq!(keys(&answer["files"][0]["lines"][0]), "line text");
-    assert_eq!(keys(&located(&["--retriever", "bm25"])["files"][0]["scores"]), "context dense lexical mention");
+    assert_eq!(keys(&located(&["--retriever", "bm25"])["files"][0]["scores"]), "context dense lexical mention visual");
     assert_eq!(answer["index"]["commit"], Value::Null);
     assert_eq!(answer["files"][0]["rank"], 1);
 }
 
 #[test]
 fn pictures_are_decoded_and_said_to_be_unused() {
-    let images = located(&["--retriever", "bm25"])["query"]["images"].clone();
+    let images = located(&["--retriever", "bm25", "--mode", "image"])["query"]["images"].clone();
     assert_eq!(images.as_array().expect("a list").len(), 1);
     assert_eq!((&images[0]["name"], &images[0]["used"]), (&Value::from("checkout.png"), &Value::from(false)));
     assert_eq!((&images[0]["width"], &images[0]["height"]), (&Value::from(4), &Value::from(3)));
@@ -139,9 +144,11 @@ fn pictures_are_decoded_and_said_to_be_unused() {
 #[test]
 fn a_picture_is_unused_for_the_true_reason() {
     for (arguments, reader) in [
-        (&["--retriever", "bm25"][..], "no encoder was asked"),
-        (&["--rerank", "0"], "no encoder was asked"),
-        (&["--rerank", "4"], "the encoder all-MiniLM-L6-v2"),
+        (&["--retriever", "bm25", "--mode", "image"][..], "no encoder was asked"),
+        (&["--rerank", "0", "--mode", "image"], "no encoder was asked"),
+        (&["--rerank", "4", "--mode", "image"], "the encoder all-MiniLM-L6-v2"),
+        (&["--rerank", "0", "--mode", "text"], "the mode `text`"),
+        (&["--rerank", "0"], "no text was found in it"),
     ] {
         let answer = located(arguments);
         let reason = answer["query"]["images"][0]["reason"].as_str().expect("a reason").to_owned();

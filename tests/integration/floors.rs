@@ -12,6 +12,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("index", 1),
     ("snapshot", 1),
     ("encoder", 2),
+    ("evidence", 2),
     ("retriever", 3),
     ("service", 4),
     ("mcp", 5),

@@ -7,6 +7,7 @@ mod clients;
 mod embed;
 mod embeddings;
 mod encoder_golden;
+mod evidence;
 mod floors;
 mod hub;
 mod index;

@@ -135,7 +135,7 @@ fn a_picture_of_an_issue_is_seen_by_a_model_that_sees() {
     ];
     let answer = place.json(&base);
     let query = &answer["query"];
-    assert_eq!((&query["mode"], &query["policy"]), (&json!("image"), &json!("default")));
+    assert_eq!((&query["mode"], &query["policy"]), (&json!("vce+image"), &json!("default")));
     assert!(query["image_tokens"].as_u64().unwrap() > 0 && query["tokens"].as_u64().unwrap() > 0);
     let images = query["images"].as_array().unwrap();
     let of = |path: &str| images.iter().find(|it| path.ends_with(it["name"].as_str().unwrap())).unwrap();

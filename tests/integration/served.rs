@@ -34,6 +34,8 @@ fn defaults(table: &str) -> toml::Value {
     defaults[table].clone()
 }
 
+const LIMITS: Limits = Limits { max_bytes: 1 << 20, max_pixels: 4_000_000 };
+
 fn weights() -> Weights {
     defaults("ranking").try_into().expect("weights")
 }
@@ -52,7 +54,8 @@ impl Setup {
             data: DataDirectory::new(data),
             roots: Vec::new(),
             snapshot: sightline::snapshot::Options::default(),
-            images: Limits { max_bytes: 1 << 20, max_pixels: 4_000_000 },
+            images: LIMITS,
+            evidence: sightline::evidence::Options { endpoint: None, cache: None, limits: LIMITS },
             weights: weights(),
             missing: Missing::Embed,
             refresh_files: 20,
@@ -71,8 +74,13 @@ impl Setup {
         let service = RUNTIME.block_on(Service::start(encoder, options, Arc::clone(&metrics))).expect("a service");
         let web = Web::new(&settings.allow_image_hosts).expect("hosts");
         let means = Means { pictures: Pictures::new(images, web), max_batch: settings.max_batch };
-        let usual =
-            Usual { retriever: RetrieverKind::Hybrid, granularity: Granularity::Both, results: 10, rerank: 100 };
+        let usual = Usual {
+            retriever: RetrieverKind::Hybrid,
+            granularity: Granularity::Both,
+            results: 10,
+            rerank: 100,
+            mode: None,
+        };
         let guard = GuardState::new(&settings, Arc::new(|_| ()), metrics.in_flight.clone()).expect("a guard");
         let state = State::new(means, usual, metrics);
         state.set_service(Arc::clone(&service));

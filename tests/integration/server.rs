@@ -123,7 +123,7 @@ fn pictures_come_as_base64_as_data_urls_and_as_files_and_are_told_of() {
     let shop = Shop::new();
     let data = BASE64_STANDARD.encode(shot());
     let images = json!([{"data": data, "name": "a.png"}, {"data": format!("data:image/png;base64,{data}")}]);
-    let located = shop.locate(&json!({"title": "login", "images": images}));
+    let located = shop.locate(&json!({"title": "login", "images": images, "mode": "image"}));
     let told = &located["query"]["images"];
     assert_eq!((&told[0]["name"], &told[1]["name"]), (&json!("a.png"), &json!("images[1].data")));
     let reason = told[0]["reason"].as_str().unwrap_or_default();
@@ -210,7 +210,6 @@ fn every_bad_question_has_its_status_its_code_and_its_name() {
     check(r#"{"title": "a", "retriever": "bm26"}"#, (422, "invalid_field", Some("retriever")));
     check(r#"{"title": "a", "granularity": "files"}"#, (422, "invalid_field", Some("granularity")));
     check(r#"{"title": "a", "mode": "images"}"#, (422, "invalid_field", Some("mode")));
-    check(r#"{"title": "a", "mode": "vce"}"#, (422, "mode_unsupported", Some("mode")));
     check(r#"{"title": "a", "exact": true}"#, (422, "no_effect", Some("exact")));
     check(r#"{"title": "a", "filter": {"path": []}}"#, (422, "unknown_field", Some("filter.path")));
     check(r#"{"title": "a", "filter": {"paths": ["x", ""]}}"#, (422, "invalid_pattern", Some("filter.paths[1]")));

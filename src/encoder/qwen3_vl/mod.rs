@@ -269,7 +269,7 @@ impl Qwen3Vl {
     /// Title, blank line and body as one input with the first two pictures that can be used. A text that is too long loses its end, and
     /// a picture that leaves no room for any text is left out.
     fn read<'a>(&self, issue: &'a IssueReport) -> Result<Read<'a>, EncoderError> {
-        let text = match issue.body.as_str() {
+        let text = match &*issue.whole_body() {
             "" => issue.title.clone(),
             body => format!("{}\n\n{body}", issue.title),
         };

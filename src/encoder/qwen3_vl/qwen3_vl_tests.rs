@@ -172,7 +172,7 @@ fn windows_are_embedded_as_the_text_that_they_are() {
 
 fn issue(images: &[&str]) -> IssueReport {
     let images = images.iter().map(|name| image(name)).collect();
-    IssueReport { title: "Total is wrong".to_owned(), body: "It shows 3.\n".to_owned(), images }
+    IssueReport { title: "Total is wrong".to_owned(), body: "It shows 3.\n".to_owned(), images, evidence: Vec::new() }
 }
 
 #[test]

@@ -146,6 +146,28 @@ impl LexicalIndex {
         &self.level(level).candidates
     }
 
+    /// Whether a candidate has a term.
+    ///
+    /// # Errors
+    /// When the index is damaged.
+    pub fn has(&self, term: &str) -> Result<bool, FileError> {
+        for part in &self.parts {
+            if part.postings.find(term)?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Calls `each` with the terms of the index, those of candidates that are gone included; one that stands in several parts comes
+    /// more than once.
+    ///
+    /// # Errors
+    /// When the index is damaged.
+    pub fn each_term(&self, each: &mut dyn FnMut(&str)) -> Result<(), FileError> {
+        self.parts.iter().try_for_each(|it| it.postings.each_term(each))
+    }
+
     /// Everything that a query finds in the documents of a level; read once, in parallel over terms.
     ///
     /// # Errors
@@ -153,7 +175,7 @@ impl LexicalIndex {
     pub fn matches<'q>(&self, level: Level, query: &'q [QueryTerm], scheme: &Scheme) -> Result<Matches<'q>, FileError> {
         let documents = self.level(level);
         let factors: Vec<_> = documents.lengths.iter().map(|it| scheme.factors(it, &documents.averages)).collect();
-        let find = |term: &'q QueryTerm| -> Result<Option<TermMatches<'q>>, FileError> {
+        let find = |(number, term): (usize, &'q QueryTerm)| -> Result<Option<TermMatches<'q>>, FileError> {
             let lists: Vec<_> = self
                 .parts
                 .iter()
@@ -161,10 +183,11 @@ impl LexicalIndex {
                 .filter(|it| !it.as_ref().is_ok_and(Vec::is_empty))
                 .collect::<Result<_, FileError>>()?;
             let containing: usize = lists.iter().map(Vec::len).sum();
-            let gain = term.weight * documents.rarity(containing);
-            Ok((containing > 0).then_some(TermMatches { term: &term.text, gain, lists }))
+            let (weight, rarity) = (term.weight, documents.rarity(containing));
+            Ok((containing > 0).then_some(TermMatches { number, term: &term.text, weight, rarity, lists }))
         };
-        let terms: Vec<Option<TermMatches>> = query.par_iter().map(find).collect::<Result<_, FileError>>()?;
+        let terms: Vec<Option<TermMatches>> =
+            query.par_iter().enumerate().map(find).collect::<Result<_, FileError>>()?;
         Ok(Matches { documents: documents.candidates.len(), terms: terms.into_iter().flatten().collect() })
     }
 }
@@ -238,9 +261,12 @@ pub struct Matches<'q> {
 }
 
 struct TermMatches<'q> {
+    /// Which of the query's terms it is.
+    number: usize,
     term: &'q str,
-    /// The term's weight times its inverse document frequency.
-    gain: f32,
+    weight: f32,
+    /// Inverse document frequency.
+    rarity: f32,
     /// Documents and saturated counts, ordered by document; of each part that has the term.
     lists: Vec<Vec<(u32, f32)>>,
 }
@@ -248,13 +274,31 @@ struct TermMatches<'q> {
 impl<'q> Matches<'q> {
     /// The score of every document of the level; 0 where no term matches.
     pub fn scores(&self) -> Vec<f32> {
+        self.scores_by(|term| term.weight)
+    }
+
+    /// The scores if the query's terms had these weights, in its order.
+    pub fn scores_of(&self, weights: &[f32]) -> Vec<f32> {
+        self.scores_by(|term| weights[term.number])
+    }
+
+    fn scores_by(&self, weight: impl Fn(&TermMatches) -> f32) -> Vec<f32> {
         let mut scores = vec![0.0; self.documents];
         for term in &self.terms {
+            let gain = weight(term) * term.rarity;
+            if gain == 0.0 {
+                continue;
+            }
             for &(document, count) in term.lists.iter().flatten() {
-                scores[document as usize] += term.gain * count;
+                scores[document as usize] += gain * count;
             }
         }
         scores
+    }
+
+    /// Gives the query's terms other weights, in its order.
+    pub fn weigh(&mut self, weights: &[f32]) {
+        self.terms.iter_mut().for_each(|it| it.weight = weights[it.number]);
     }
 
     /// What each query term brings to one document, largest first.
@@ -262,7 +306,7 @@ impl<'q> Matches<'q> {
         let part = |term: &TermMatches<'q>| {
             let found = |list: &Vec<(u32, f32)>| {
                 let at = list.binary_search_by_key(&(document as u32), |it| it.0).ok()?;
-                Some((term.term, term.gain * list[at].1))
+                Some((term.term, term.gain() * list[at].1))
             };
             term.lists.iter().find_map(found)
         };
@@ -274,7 +318,13 @@ impl<'q> Matches<'q> {
 
     /// The query terms that some document has, each with its weight times its inverse document frequency.
     pub fn gains(&self) -> impl Iterator<Item = (&'q str, f32)> {
-        self.terms.iter().map(|it| (it.term, it.gain))
+        self.terms.iter().map(|it| (it.term, it.gain()))
+    }
+}
+
+impl TermMatches<'_> {
+    fn gain(&self) -> f32 {
+        self.weight * self.rarity
     }
 }
 

@@ -293,6 +293,19 @@ impl Postings {
         find_in(terms, postings, term.as_bytes()).ok_or_else(|| self.damaged("a block of its terms makes no sense"))
     }
 
+    /// Calls `each` with every term, in order.
+    pub(super) fn each_term(&self, each: &mut dyn FnMut(&str)) -> Result<(), FileError> {
+        for block in 0..self.blocks.len() / BLOCK_START {
+            let (terms, postings) = self.block(block)?;
+            let whole = terms_in(terms, postings, |term| std::str::from_utf8(term).map(&mut *each).is_err());
+            match whole {
+                Some(None) => {}
+                _ => return Err(self.damaged("a block of its terms makes no sense")),
+            }
+        }
+        Ok(())
+    }
+
     /// The terms of a block, and where their postings begin in the section.
     fn block(&self, number: usize) -> Result<(&[u8], usize), FileError> {
         let start = self.blocks.start + number * BLOCK_START;
@@ -335,6 +348,11 @@ impl Postings {
 
 /// Looks for a term in a block; the outer `None` says that the block makes no sense.
 fn find_in(block: &[u8], postings: usize, term: &[u8]) -> Option<Option<Lists>> {
+    terms_in(block, postings, |it| it == term)
+}
+
+/// Goes through the terms of a block up to the one that is wanted; the outer `None` says that the block makes no sense.
+fn terms_in(block: &[u8], postings: usize, mut is_wanted: impl FnMut(&[u8]) -> bool) -> Option<Option<Lists>> {
     let (mut rest, mut current, mut start) = (Reader(block), Vec::<u8>::new(), postings);
     while !rest.0.is_empty() {
         let shared = usize::try_from(rest.number()?).ok().filter(|it| *it <= current.len())?;
@@ -343,8 +361,9 @@ fn find_in(block: &[u8], postings: usize, term: &[u8]) -> Option<Option<Lists>> 
         current.extend(rest.take(length)?);
         let files = start.checked_add(usize::try_from(rest.number()?).ok()?)?;
         let functions = files.checked_add(usize::try_from(rest.number()?).ok()?)?;
-        if current == term {
-            return Some(Some([start..files, files..functions]));
+        let lists = [start..files, files..functions];
+        if is_wanted(&current) {
+            return Some(Some(lists));
         }
         start = functions;
     }

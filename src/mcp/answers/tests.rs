@@ -35,7 +35,7 @@ fn a_short_answer_is_a_line_a_result() {
 
 #[test]
 fn a_full_answer_has_lines_and_parts() {
-    let scores = Scores { lexical: 1.0, mention: 0.0, context: 0.25, dense: -0.5 };
+    let scores = Scores { lexical: 1.0, mention: 0.0, visual: 0.0, context: 0.25, dense: -0.5 };
     let line = Line { line: 4, text: "    return total  ".to_owned() };
     let located = Located { functions: vec![function(Some(Rest { scores, lines: vec![line] }))], ..Located::default() };
     let Answer { text, structured } = located.answer();

@@ -19,6 +19,8 @@ const AIM: Duration = Duration::from_millis(250);
 const FIRST_TOKENS: usize = 2048;
 const LEAST_TOKENS: usize = 512;
 const MOST_TOKENS: usize = 32_768;
+/// Slices of requests after which indexing that waits has one: under steady requests an index must not stay out of date.
+const PATIENCE: usize = 8;
 /// Bytes of a text in a token, nearly always more.
 const BYTES_IN_TOKEN: usize = 3;
 /// Tokens that are split off a text in the time in which one is computed.
@@ -44,7 +46,9 @@ impl Units {
         match self {
             Units::Queries(issues) => issues
                 .iter()
-                .map(|it| text(it.title.len() + it.body.len()) + PICTURE_TOKENS * it.images.len().min(info.images))
+                .map(|it| {
+                    text(it.title.len() + it.whole_body().len()) + PICTURE_TOKENS * it.images.len().min(info.images)
+                })
                 .collect(),
             Units::Inputs(inputs) => {
                 let bytes =
@@ -136,6 +140,8 @@ impl Task {
 pub(super) struct Queues {
     requests: VecDeque<Task>,
     indexing: VecDeque<Task>,
+    /// Slices of requests since the last one of indexing.
+    passed: usize,
     pub rate: Rate,
     pub is_closed: bool,
 }
@@ -176,7 +182,7 @@ impl Queues {
 
     /// Takes what is computed next: of the first task, and of those like it, as many units as fit the time of a slice.
     pub fn slice(&mut self) -> Option<Slice> {
-        let class = if self.requests.is_empty() { Class::Indexing } else { Class::Request };
+        let class = self.next_class();
         let budget = self.rate.tokens();
         let queue = self.of(class);
         let mut parts: Vec<Part> = Vec::new();
@@ -200,6 +206,17 @@ impl Queues {
             parts.push(Part { count: task.done - start, start, task });
         }
         (!parts.is_empty()).then_some(Slice { class, parts, tokens })
+    }
+
+    fn next_class(&mut self) -> Class {
+        let is_due = self.passed >= PATIENCE && !self.indexing.is_empty();
+        if self.requests.is_empty() || is_due {
+            self.passed = 0;
+            Class::Indexing
+        } else {
+            self.passed += 1;
+            Class::Request
+        }
     }
 
     /// What is not finished waits again, behind the others.
@@ -352,5 +369,28 @@ impl Part {
         if let Results::Windows(results) = &mut self.task.results {
             results.extend(vectors);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indexing_goes_on_beside_steady_requests() {
+        let (asker, (reply, _answers)) = (Arc::new(()), mpsc::channel());
+        let mut queues = Queues::default();
+        let mut push = |class| {
+            let units = Units::Queries(vec![Arc::default()]);
+            // Each fills a slice.
+            let reply = Reply::Blocking(reply.clone());
+            queues.push(class, Task::new(units, vec![MOST_TOKENS], Arc::downgrade(&asker), reply));
+        };
+        push(Class::Indexing);
+        push(Class::Indexing);
+        (0..20).for_each(|_| push(Class::Request));
+        let order: Vec<Class> = std::iter::from_fn(|| queues.slice()).map(|it| it.class).collect();
+        let indexing: Vec<usize> = (0..order.len()).filter(|&at| order[at] == Class::Indexing).collect();
+        assert_eq!((order.len(), indexing), (22, vec![8, 17]));
     }
 }

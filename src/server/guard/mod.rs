@@ -36,7 +36,7 @@ use origin::Names;
 pub use body::StreamError;
 pub use class::Class;
 pub use keys::{KeyId, KeysError};
-pub use response::{CLIENT_GONE, Finished, Observer, POLICY, REQUEST_ID, RequestId};
+pub use response::{CLIENT_GONE, Finished, Observer, REQUEST_ID, RequestId};
 
 /// What the guard knows; cheap to share.
 #[derive(Clone)]

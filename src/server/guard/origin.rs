@@ -73,10 +73,11 @@ fn is_own(host: &str, own: &str) -> bool {
     is_loopback(name) || name.eq_ignore_ascii_case(own)
 }
 
-/// Without port and brackets.
+/// Without port and brackets; behind the brackets of an address may be a port and nothing else.
 fn without_port(host: &str) -> &str {
-    match host.strip_prefix('[') {
-        Some(rest) => rest.split_once(']').map_or(host, |it| it.0),
+    match host.strip_prefix('[').and_then(|it| it.split_once(']')) {
+        Some((address, rest)) if rest.is_empty() || rest.starts_with(':') => address,
+        Some(_) => host,
         None => host.rsplit_once(':').map_or(host, |it| it.0),
     }
 }
@@ -116,6 +117,8 @@ mod tests {
             "127.0.0.1.evil.example",
             "10.0.0.1",
             "[::2]:1",
+            "[::1]evil.example",
+            "[::1",
         ] {
             check("", host, "", "host_refused");
             check("keys = [\"0123456789abcdef\"]", host, "", "");

@@ -114,7 +114,7 @@ pub fn after_panic(panic: Box<dyn Any + Send>) -> Response {
 }
 
 /// What a browser may do with a page of the service: use what comes from the service.
-pub const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; \
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; \
      form-action 'none'; frame-ancestors 'none'; base-uri 'none'";
 
 const ALWAYS: [(HeaderName, &str); 4] = [

@@ -1,11 +1,13 @@
 // An answer as two lists with the reasons for each place, what was read of the issue, and the ways to take it along.
 
-import { copy, count, el, milliseconds, plural } from "./dom.js";
+import { copy, count, el, milliseconds, plural, sentence } from "./dom.js";
+import { countedLittle, errorWords, sourceWords, weightWords } from "./evidence.js";
 
-const PARTS = ["lexical", "mention", "context", "dense"];
+const PARTS = ["lexical", "mention", "visual", "context", "dense"];
 const MEANING = {
   lexical: "words of the issue in the text, the path and the names",
   mention: "paths and names that the issue spells out",
+  visual: "what the screenshots say: their words, paths, names and errors",
   context: "what a file and its functions say of each other",
   dense: "likeness of meaning, by the encoder, against the others compared",
 };
@@ -60,6 +62,10 @@ function notices({ query, index }) {
   }
   for (const { name, used, reason } of query.images ?? []) {
     if (!used) found.push(`The screenshot ${name ?? ""} was not used: ${reason ?? "no reason given"}.`);
+  }
+  for (const vce of query.vce ?? []) {
+    if (vce.warning) found.push(`The screenshot ${vce.name}: ${sentence(vce.warning)}`);
+    if (countedLittle(vce)) found.push(`The screenshot ${vce.name} ${weightWords(vce)}.`);
   }
   if (index.failed_windows) found.push(`${plural(index.failed_windows, "window")} of code could not be embedded and counted by words alone.`);
   return found.length ? [el("ul", { className: "notices" }, found.map((text) => el("li", {}, text)))] : [];
@@ -208,22 +214,35 @@ function legend(hits) {
 function about({ query, index, timings_ms = {} }) {
   const rows = [
     ["Text", query.tokens == null ? null : `${count(query.tokens)} tokens${query.truncated ? `, ${count(query.tokens_used)} of them read` : ", all read"}`],
-    ...(query.images ?? []).map((it) => [`Screenshot ${it.name ?? ""}`, pictureWords(it)]),
+    ...(query.images ?? []).map((it) => [`Screenshot ${it.name ?? ""}`, pictureWords(it, query.vce?.find(({ name }) => name === it.name))]),
     ["Screenshots' tokens", query.image_tokens ? count(query.image_tokens) : null],
     ["Encoder", query.model && `${query.model}${query.policy && query.policy !== "default" ? `, policy ${query.policy}` : ""}`],
-    ["Input", query.mode],
+    ["Input", MODES[query.mode] ?? query.mode],
     ["Index", indexWords(index)],
-    ["Timings", Object.entries(timings_ms).map(([name, ms]) => `${name} ${milliseconds(ms)}`).join(" · ")],
+    ["Timings", Object.entries(timings_ms).map(([name, ms]) => `${TIMES[name] ?? name} ${milliseconds(ms)}`).join(" · ")],
   ].filter(([, value]) => value);
   return el("details", { className: "more", open: true },
     el("summary", {}, "What was read, and how long it took"),
     el("dl", {}, rows.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)])));
 }
 
-function pictureWords({ used, reason, width, height }) {
+const MODES = {
+  text: "text (text alone)",
+  image: "image (text, and pictures as the encoder sees them)",
+  vce: "vce (text, and what pictures say)",
+  "vce+image": "vce+image (text, what pictures say, and pictures as the encoder sees them)",
+};
+
+const TIMES = { evidence: "reading screenshots" };
+
+/** What became of a picture, and of what was read of it, if anything was. */
+function pictureWords({ used, reason, width, height }, vce) {
   const size = width && height ? `${width} × ${height}` : "";
-  const outcome = used ? "used" : `not used: ${reason ?? "no reason given"}`;
-  return [size, outcome].filter(Boolean).join(", ");
+  const weight = vce && weightWords(vce);
+  const outcome = used ? weight || "used" : `not used: ${reason ?? "no reason given"}`;
+  const first = [size, outcome, vce && sourceWords(vce)].filter(Boolean).join(", ");
+  const error = vce && errorWords(vce.error_signal);
+  return [first, error && `it shows ${error}`, vce?.notes].filter(Boolean).join("; ");
 }
 
 function indexWords(index) {

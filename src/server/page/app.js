@@ -3,15 +3,15 @@
 import * as answers from "./answer.js";
 import { base, forgetKey, key, request } from "./api.js";
 import { curl } from "./curl.js";
-import { $, el, say, sentence, showError } from "./dom.js";
+import { $, countdown, el, say, sentence, showError } from "./dom.js";
 import * as markdown from "./markdown.js";
 import * as pictures from "./pictures.js";
 import * as repositories from "./repositories.js";
 
 let asked = null; // the controller of the question that is under way
-let waiting = null; // the timer until another try is welcome
+let model = null; // what the server says of its encoder
 
-const FIELDS = ["title", "body", "k", "granularity", "retriever", "paths", "languages"];
+const FIELDS = ["title", "body", "k", "granularity", "retriever", "mode", "paths", "languages"];
 
 function setUp() {
   $("ask").addEventListener("submit", (event) => {
@@ -37,6 +37,7 @@ function setUp() {
   });
   // A file that misses its place must not replace the page.
   for (const kind of ["dragover", "drop"]) document.addEventListener(kind, (event) => event.preventDefault());
+  for (const id of ["mode", "retriever"]) $(id).addEventListener("change", showMode);
   pictures.setUp();
   repositories.setUp();
   showServer();
@@ -61,13 +62,15 @@ async function asRequest() {
   const filter = {};
   if (listed("paths").length) filter.paths = listed("paths");
   if (listed("languages").length) filter.languages = listed("languages");
-  const images = await pictures.asRequest();
+  const mode = $("mode").value;
+  const images = await pictures.asRequest(!mode || mode.startsWith("vce")); // a text where none is read would be refused
   return {
     ...($("title").value.trim() && { title: $("title").value.trim() }),
     ...($("body").value.trim() && { body: $("body").value }),
     ...($("k").value && { k: Number($("k").value) }),
     granularity: $("granularity").value,
     ...($("retriever").value && { retriever: $("retriever").value }),
+    ...(mode && { mode }),
     ...($("explain").checked && { explain: true }),
     ...(Object.keys(filter).length && { filter }),
     ...(images.length && { images }),
@@ -87,7 +90,7 @@ async function ask() {
     const sent = await asRequest();
     if (!sent.title && !sent.body && !sent.images) throw Object.assign(new Error("Write a title or a body, or add a screenshot."), { param: "title" });
     const answer = await request("POST", path, { json: sent, signal: mine.signal });
-    if (asked === mine) show(answer, { repository: name, words: words(sent), granularity: sent.granularity, curl: curl(new URL(path, base).href, sent, Boolean(key())) });
+    if (asked === mine) show(answer, { repository: name, words: words(sent, answer), granularity: sent.granularity, curl: curl(new URL(path, base).href, sent, Boolean(key())) });
   } catch (error) {
     if (asked === mine) fail(error);
   } finally {
@@ -99,8 +102,9 @@ async function ask() {
 }
 
 /** Words of the issue worth marking in an answer that doesn't say which counted. */
-function words({ title = "", body = "" }) {
-  const all = `${title} ${body}`.toLowerCase().match(/[\p{L}\p{N}_]{3,}/gu) ?? [];
+function words({ title = "", body = "" }, { query }) {
+  const seen = (query.vce ?? []).map((it) => it.ocr_text);
+  const all = [title, body, ...seen].join(" ").toLowerCase().match(/[\p{L}\p{N}_]{3,}/gu) ?? [];
   return [...new Set(all)].slice(0, 200);
 }
 
@@ -128,7 +132,7 @@ function clearErrors() {
   pictures.fail("");
   repositories.fail("");
   showError($("ask-error"), "");
-  clearInterval(waiting);
+  clearInterval($("ask-retry").countdown);
   $("ask-retry").hidden = true;
 }
 
@@ -169,25 +173,42 @@ function pictureNamed(param, message) {
 }
 
 function offerRetry(seconds, message) {
-  let left = Math.ceil(seconds);
-  const button = $("ask-retry");
+  const left = Math.ceil(seconds);
   showError($("ask-error"), `${sentence(message)} The server asks to wait ${left === 1 ? "a second" : `${left} seconds`}.`);
-  const tick = () => {
-    button.disabled = left > 0;
-    button.textContent = left > 0 ? `Try again in ${left} s` : "Try again";
-    if (left <= 0) clearInterval(waiting);
-    left -= 1;
-  };
-  button.hidden = false;
-  tick();
-  waiting = setInterval(tick, 1000);
+  $("ask-retry").hidden = false;
+  countdown($("ask-retry"), "Try again", left);
 }
 
 async function showServer() {
   try {
-    const { version, model_id: model } = await request("GET", "info");
-    $("server").textContent = [`Sightline ${version ?? ""}`.trim(), model].filter(Boolean).join(" · ");
+    const { version, model_id: id, max_images: images } = await request("GET", "info");
+    model = { id, images };
+    $("server").textContent = [`Sightline ${version ?? ""}`.trim(), id].filter(Boolean).join(" · ");
   } catch { /* the footer can do without */ }
+  showMode();
+}
+
+// What becomes of screenshots. A model that reads text only makes some of it pointless, which is said and not forbidden.
+
+function showMode() {
+  const blind = model?.images === 0;
+  for (const option of $("mode").options) {
+    option.dataset.label ??= option.textContent;
+    option.textContent = option.dataset.label + (blind && option.value.endsWith("image") ? " (not by this model)" : "");
+  }
+  $("mode-note").textContent = modeNote($("mode").value, $("retriever").value, blind);
+}
+
+function modeNote(mode, retriever, blind) {
+  const reader = model?.id ?? "the model";
+  const why = blind ? `${reader} reads text only` : retriever === "bm25" && mode.endsWith("image") ? "plain word counts see no pictures" : "";
+  switch (mode) {
+    case "text": return "Screenshots don't count.";
+    case "vce": return "The text in them counts, corrected if you changed it.";
+    case "image": return why ? `Screenshots would not count: ${why}.` : `${reader} sees them; the text in them is not read, and your corrections don't count.`;
+    case "vce+image": return why ? `The text in them counts alone: ${why}.` : `The text in them counts, and ${reader} sees them.`;
+    default: return `If the server isn't set otherwise, the text in them counts${why ? ` alone: ${why}` : model ? `, and ${reader} sees them` : ""}.`;
+  }
 }
 
 setUp();

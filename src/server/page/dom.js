@@ -28,6 +28,20 @@ export function showError(line, message, field) {
   else field.removeAttribute("aria-invalid");
 }
 
+/** Lets a button be pressed after so many seconds, and says on it how many are left. */
+export function countdown(button, label, seconds) {
+  let left = Math.ceil(seconds);
+  clearInterval(button.countdown);
+  const tick = () => {
+    button.disabled = left > 0;
+    button.textContent = left > 0 ? `${label} in ${left} s` : label;
+    if (left <= 0) clearInterval(button.countdown);
+    left -= 1;
+  };
+  button.countdown = setInterval(tick, 1000);
+  tick();
+}
+
 /** A message as a sentence, where another follows it. */
 export const sentence = (text) => (/[.!?]$/.test(text) ? text : `${text}.`);
 

@@ -1,6 +1,7 @@
-// The screenshots of an issue: taken from a dialog, a drop or the clipboard, checked, shown small, and read out as data URLs.
+// The screenshots of an issue: taken from a dialog, a drop or the clipboard, checked, shown with what they say, and sent as data URLs.
 
-import { $, bytes, el, onDrop, say, showError } from "./dom.js";
+import { Card } from "./card.js";
+import { $, bytes, onDrop, say, showError } from "./dom.js";
 
 const MOST = 2; // what an encoder reads of an issue
 const MOST_BYTES = 20 * 1024 * 1024; // the server's own default; it has the last word
@@ -13,7 +14,7 @@ const KINDS = [
   ["image/webp", (head) => head.startsWith("RIFF") && head.slice(8, 12) === "WEBP"],
 ];
 
-const chosen = []; // of { file, name, type, url, width, height }
+const chosen = []; // of { file, name, type, url, card }
 
 export function setUp() {
   const input = $("pictures-input");
@@ -30,9 +31,13 @@ export function setUp() {
   });
 }
 
-/** What was chosen, as a request has it. */
-export function asRequest() {
-  return Promise.all(chosen.map(async ({ file, name, type }) => ({ name, data: await dataUrl(file, type) })));
+/** What was chosen, as a request has it; `withText`: with the texts that a person put right. */
+export function asRequest(withText) {
+  return Promise.all(chosen.map((picture) => image(picture, withText ? picture.card.text : undefined)));
+}
+
+async function image({ file, name, type }, text) {
+  return { name, data: await dataUrl(file, type), ...(text !== undefined && { text }) };
 }
 
 export const names = () => chosen.map(({ name }) => name);
@@ -46,7 +51,6 @@ async function add(files) {
     if (reason) refused.push(reason);
   }
   fail(refused.join(" "));
-  show();
   say(`${chosen.length} of ${MOST} screenshots${refused.length ? `. ${refused.join(" ")}` : ""}`);
 }
 
@@ -59,7 +63,10 @@ async function refusal(file) {
   if (file.size > MOST_BYTES) return `${file.name} was not added: it has ${bytes(file.size)}, and the limit is ${bytes(MOST_BYTES)}.`;
   if (!kind) return `${file.name} was not added: it is not a PNG, JPEG, GIF or WebP picture.`;
   const type = kind[0];
-  chosen.push({ file, type, name: freeName(file.name || `pasted.${type.slice(6)}`), url: URL.createObjectURL(file) });
+  const picture = { file, type, name: freeName(file.name || `pasted.${type.slice(6)}`), url: URL.createObjectURL(file) };
+  picture.card = new Card(picture, (text) => image(picture, text), () => remove(picture));
+  chosen.push(picture);
+  $("pictures").append(picture.card.element);
   return undefined;
 }
 
@@ -73,27 +80,12 @@ function freeName(name) {
 function remove(picture) {
   const place = chosen.indexOf(picture);
   chosen.splice(place, 1);
+  picture.card.close();
+  picture.card.element.remove();
   URL.revokeObjectURL(picture.url);
   fail("");
-  show();
   say(`${picture.name} removed`);
-  ($("pictures").querySelectorAll("button")[Math.min(place, chosen.length - 1)] ?? $("pictures-input")).focus();
-}
-
-function show() {
-  $("pictures").replaceChildren(...chosen.map(item));
-}
-
-function item(picture) {
-  const size = el("span", { className: "hint" }, bytes(picture.file.size));
-  const image = el("img", { src: picture.url, alt: "", width: 96, height: 64 });
-  image.addEventListener("load", () => {
-    size.textContent = `${image.naturalWidth} × ${image.naturalHeight}, ${bytes(picture.file.size)}`;
-  });
-  image.addEventListener("error", () => { size.textContent = `${bytes(picture.file.size)}; the browser can't show it`; });
-  const button = el("button", { type: "button", "aria-label": `Remove ${picture.name}` }, "Remove");
-  button.addEventListener("click", () => remove(picture));
-  return el("li", {}, image, el("span", { className: "name" }, picture.name, el("br"), size), button);
+  ($("pictures").querySelectorAll(".remove")[Math.min(place, chosen.length - 1)] ?? $("pictures-input")).focus();
 }
 
 function dataUrl(file, type) {

@@ -143,13 +143,6 @@ impl Pictures {
         stream::iter(given).map(one).buffered(FETCHES).try_collect().await
     }
 
-    /// The same, each picture for itself.
-    pub async fn read_each(&self, given: Vec<Given>) -> Vec<Result<Picture, PictureError>> {
-        let fetch = self.fetch();
-        let one = async |Given { param, source }| self.one(&param, source, &fetch).await;
-        stream::iter(given).map(one).buffered(FETCHES).collect().await
-    }
-
     fn fetch(&self) -> fetch::Budget {
         fetch::Budget::new(Instant::now() + self.web.time, MOST_FETCHED * self.limits.max_bytes)
     }
