@@ -2,12 +2,14 @@
 //!
 //! Knows nothing of files on disk, git, models or the wire; serialised shapes are made at the edge (`cli`).
 
+mod secret;
 mod visual;
 
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
+pub use secret::Secret;
 pub use visual::{Category, CodeHint, ErrorSignal, Frame, VisualEvidence};
 
 /// What a candidate is: a whole source file, or one function or method in it.

@@ -98,7 +98,7 @@ pub fn evidence(settings: &Settings) -> evidence::Options {
     let endpoint = endpoint::Settings {
         url: own.endpoint.clone(),
         model: own.endpoint_model.clone(),
-        key: (!own.endpoint_key.is_empty()).then(|| endpoint::Secret::new(&own.endpoint_key)),
+        key: Some(own.endpoint_key.clone()).filter(|it| !it.reveal().is_empty()),
         timeout: Duration::from_secs(own.endpoint_seconds.into()),
         max_bytes: endpoint::MOST_BYTES,
     };

@@ -19,7 +19,7 @@ use crate::encoder::hub::HubOptions;
 use crate::imaging;
 use crate::retriever::{Granularity, RetrieverKind, ranker::Weights};
 use crate::server;
-use crate::types::{Mode, Policy};
+use crate::types::{Mode, Policy, Secret};
 
 use layers::Layers;
 pub use provenance::{Entry, Flag, Origin, Shown};
@@ -88,7 +88,7 @@ pub struct EvidenceSettings {
     /// Of a vision-language model; empty for none.
     pub endpoint: String,
     pub endpoint_model: String,
-    pub endpoint_key: String,
+    pub endpoint_key: Secret,
     pub endpoint_seconds: u32,
     /// Pictures whose text is kept.
     pub cached: usize,

@@ -198,7 +198,6 @@ fn write(area: &mut Area<'_>, line: &Line, corners: &[[f32; 2]; 4]) {
     /// Width of a character for a height of one: as the font has it, the narrowest that can be read, and the widest with the space beside it.
     const NATURAL: f32 = 0.56;
     const NARROWEST: f32 = 0.4;
-    const WIDE: f32 = 0.62;
     const WIDEST: f32 = 0.8;
     /// Pixels.
     const LOWEST: f32 = 12.0;
@@ -209,7 +208,7 @@ fn write(area: &mut Area<'_>, line: &Line, corners: &[[f32; 2]; 4]) {
     let height = across(corners).clamp(LOWEST, HIGHEST);
     let advance = (along(corners) / count).clamp(NARROWEST * height, WIDEST * height);
     // Boxes differ in height with the letters in them; what is written in them should not.
-    let height = height.max(advance / WIDE);
+    let height = height.max(advance / NATURAL);
     let cell = [advance.min(NATURAL * height), height];
     let right = direction(corners[0], corners[1]);
     let left = [0, 1].map(|axis| f32::midpoint(corners[0][axis], corners[3][axis]));

@@ -6,6 +6,7 @@ mod filter;
 mod hits;
 pub mod inference;
 pub mod ingest;
+mod literals;
 mod mentions;
 mod near;
 mod pace;

@@ -3,10 +3,11 @@
 //! A picture that has nothing to do with the issue must not decide the answer. Whether it has is told by the repository: what the picture
 //! says should find, among other files, one of those that the text finds. A text of few words is no such judge.
 
-use crate::fsio::FileError;
 use crate::index::lexical::{LexicalIndex, Matches};
 use crate::types::{Candidate, IssueReport};
 
+use super::RetrieverError;
+use super::literals::Literals;
 use super::mentions::Mentions;
 use super::near;
 use super::query::Terms;
@@ -31,19 +32,21 @@ pub struct Seen {
     /// What each says, with the names of the repository that it may have been misread for.
     pub texts: Vec<String>,
     mentions: Vec<Mentions>,
+    literals: Vec<Literals>,
     confidences: Vec<f32>,
 }
 
 impl Seen {
     /// # Errors
-    /// When the index is damaged.
-    pub fn of(report: &IssueReport, candidates: &[Candidate], index: &LexicalIndex) -> Result<Self, FileError> {
+    /// When the index is damaged, or a text can't be had.
+    pub fn of(report: &IssueReport, candidates: &[Candidate], index: &LexicalIndex) -> Result<Self, RetrieverError> {
         let mut seen = Seen::default();
         for evidence in &report.evidence {
             let mut text = evidence.seen_text();
             let mut mentions = Mentions::seen(evidence, &text);
             mentions.resolve(candidates, index);
             near::correct(&mut text, index)?;
+            seen.literals.push(Literals::of(evidence, candidates, index)?);
             seen.texts.push(text);
             seen.mentions.push(mentions);
             seen.confidences.push(evidence.confidence.clamp(0.0, 1.0));
@@ -71,9 +74,10 @@ impl Seen {
     /// How strongly the pictures name each candidate, each counting so much; empty without pictures.
     pub fn mentions(&self, weights: &[f32], candidates: &[Candidate], index: &LexicalIndex) -> Vec<f32> {
         let mut strongest = Vec::new();
-        for (mentions, weight) in self.mentions.iter().zip(weights) {
+        for ((mentions, literals), weight) in self.mentions.iter().zip(&self.literals).zip(weights) {
             strongest.resize(candidates.len(), 0.0_f32);
-            let strengths = mentions.strengths(candidates, index);
+            let mut strengths = mentions.strengths(candidates, index);
+            literals.mark(&mut strengths);
             strongest.iter_mut().zip(strengths).for_each(|(all, own)| *all = all.max(weight * own));
         }
         strongest

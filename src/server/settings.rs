@@ -1,6 +1,5 @@
 //! The settings of the service; the values in force stand in `configs/default.toml`.
 
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -8,6 +7,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use tracing_subscriber::EnvFilter;
+
+use crate::types::Secret;
 
 /// Everything under `[server]`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -69,28 +70,6 @@ impl LogFormat {
             LogFormat::Text => "text",
             LogFormat::Json => "json",
         }
-    }
-}
-
-/// A text that no log and no message shows.
-#[derive(Clone, PartialEq, Deserialize)]
-#[serde(transparent)]
-pub struct Secret(String);
-
-impl Secret {
-    pub fn new(text: impl Into<String>) -> Self {
-        Secret(text.into())
-    }
-
-    /// The text itself. Its users hash it or send it, and show it nowhere.
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("(hidden)")
     }
 }
 

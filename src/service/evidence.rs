@@ -127,12 +127,7 @@ impl Vce {
             let named: String = named.collect::<Vec<_>>().join(": ").chars().take(SUMMARY).collect();
             said = format!("{said}, the error \"{named}\"");
         }
-        match (self.weight, self.agreement) {
-            (Some(weight), Some(agreement)) => {
-                format!("{said}; it counts {:.0} %, as it agrees to {:.0} %", 100.0 * weight, 100.0 * agreement)
-            }
-            _ => said,
-        }
+        self.weight.map_or(said.clone(), |weight| format!("{said}; it counts {:.0} %", 100.0 * weight))
     }
 
     /// The same, with where its text stands.

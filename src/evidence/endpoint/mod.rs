@@ -22,7 +22,7 @@ use image::ImageFormat;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
-use crate::types::VisualEvidence;
+use crate::types::{Secret, VisualEvidence};
 
 use answer::Fault;
 use transport::{Budget, Reply, Transport};
@@ -45,26 +45,6 @@ pub struct Settings {
 
 /// Several times what the tokens of an answer can come to.
 pub const MOST_BYTES: u64 = 1 << 20;
-
-/// A text that no log and no message shows.
-#[derive(Clone, PartialEq)]
-pub struct Secret(String);
-
-impl Secret {
-    pub fn new(text: impl Into<String>) -> Self {
-        Secret(text.into())
-    }
-
-    fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("(hidden)")
-    }
-}
 
 /// Why a model gave no evidence. No message shows the key or the picture.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

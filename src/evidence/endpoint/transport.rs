@@ -9,7 +9,8 @@ use ureq::{Agent, Body};
 use url::{Host, Url};
 
 use super::answer::one_line;
-use super::{EndpointError, Secret, Settings, wire};
+use super::{EndpointError, Settings, wire};
+use crate::types::Secret;
 
 /// The endpoint of a server, and how it is spoken to.
 pub(super) struct Transport {

@@ -159,6 +159,27 @@ impl LexicalIndex {
         Ok(false)
     }
 
+    /// Positions of the candidates of a level that have all of some terms, ascending.
+    ///
+    /// # Errors
+    /// When the index is damaged.
+    pub fn holding(&self, level: Level, terms: &[String]) -> Result<Vec<usize>, FileError> {
+        let mut found: Option<Vec<u32>> = None;
+        for term in terms {
+            let mut having = Vec::new();
+            for part in &self.parts {
+                part.each_posting(level, term, |number, _| having.push(number))?;
+            }
+            having.sort_unstable();
+            found = Some(match found {
+                None => having,
+                Some(before) => before.into_iter().filter(|it| having.binary_search(it).is_ok()).collect(),
+            });
+        }
+        let candidates = self.documents(level);
+        Ok(found.into_iter().flatten().map(|it| candidates[it as usize]).collect())
+    }
+
     /// Calls `each` with the terms of the index, those of candidates that are gone included; one that stands in several parts comes
     /// more than once.
     ///
@@ -219,18 +240,29 @@ impl OpenPart {
         factors: &[[f32; FIELDS]],
         scheme: &Scheme,
     ) -> Result<Vec<(u32, f32)>, FileError> {
-        let Some(lists) = self.postings.find(term)? else { return Ok(Vec::new()) };
+        let mut counts = Vec::new();
+        self.each_posting(level, term, |number, posting| {
+            counts.push((number, scheme.saturated(posting, &factors[number as usize])));
+        })?;
+        Ok(counts)
+    }
+
+    /// Calls `each` with the documents that have a term, by their number among all of the level, and its count in each field.
+    fn each_posting(
+        &self,
+        level: Level,
+        term: &str,
+        mut each: impl FnMut(u32, &[u16; FIELDS]),
+    ) -> Result<(), FileError> {
+        let Some(lists) = self.postings.find(term)? else { return Ok(()) };
         let (numbers, list) = (&self.documents[level as usize], lists[level as usize].clone());
-        // A posting has a byte or more.
-        let mut counts = Vec::with_capacity(list.len().min(numbers.len()));
         self.postings.read(list, |posting| {
             let number = *numbers.get(posting.document as usize)?;
             if number != DELETED {
-                counts.push((number, scheme.saturated(&posting.counts, &factors[number as usize])));
+                each(number, &posting.counts);
             }
             Some(())
-        })?;
-        Ok(counts)
+        })
     }
 }
 

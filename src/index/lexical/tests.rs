@@ -69,6 +69,37 @@ fn an_explanation_adds_up_to_the_score() {
 }
 
 #[test]
+fn weights_can_be_changed_after_the_postings_were_read() {
+    let index = LexicalIndex::build(&candidates(&[("a", "red"), ("b", "blue")])).expect("in memory");
+    let terms = query(&["absent", "red", "blue"]);
+    let mut matches = index.matches(Level::File, &terms, &plain()).expect("sound");
+    let (red, blue) = (matches.scores()[0], matches.scores()[1]);
+    check(&matches.scores_of(&[9.0, 2.0, 0.0]), &[2.0 * red, 0.0]);
+    matches.weigh(&[9.0, 0.0, 3.0]);
+    check(&matches.scores(), &[0.0, 3.0 * blue]);
+    assert_eq!(matches.gains().map(|it| it.1 > 0.0).collect::<Vec<_>>(), [false, true]);
+}
+
+#[test]
+fn candidates_are_found_by_all_of_some_terms() {
+    let index = LexicalIndex::build(&candidates(&[("a", "red blue"), ("b", "blue"), ("c", "blue red green")]))
+        .expect("in memory");
+    let holding = |terms: &[&str]| {
+        let terms: Vec<String> = terms.iter().map(|it| (*it).to_owned()).collect();
+        index.holding(Level::File, &terms).expect("sound")
+    };
+    assert_eq!((holding(&["blue"]), holding(&["red", "blue"])), (vec![0, 1, 2], vec![0, 2]));
+    assert_eq!((holding(&["red", "absent"]), holding(&[])), (vec![], vec![]));
+    let mut terms = Vec::new();
+    index.each_term(&mut |it| terms.push(it.to_owned())).expect("sound");
+    assert!(
+        ["blue", "green", "red"].iter().all(|it| terms.contains(&(*it).to_owned())) && terms.is_sorted(),
+        "{terms:?}"
+    );
+    assert!(index.has("red").expect("sound") && !index.has("re").expect("sound"));
+}
+
+#[test]
 fn nothing_is_divided_by_zero() {
     let empty = LexicalIndex::build(&[]).expect("in memory");
     assert!(scores(&empty, Level::File, &["red"], &plain()).is_empty());

@@ -44,7 +44,7 @@ fn a_full_answer_has_lines_and_parts() {
         "Functions:\n1. src/cart.py:3-9 Cart.total (0.91)\n   lexical 1.00, mention 0.00, context 0.25, dense -0.50\n   4|     return total"
     );
     let first = &structured["functions"][0];
-    assert_eq!(first["scores"], json!({"lexical": 1.0, "mention": 0.0, "context": 0.25, "dense": -0.5}));
+    assert_eq!(first["scores"], json!({"lexical": 1.0, "mention": 0.0, "visual": 0.0, "context": 0.25, "dense": -0.5}));
     assert_eq!(first["lines"], json!([{"line": 4, "text": "    return total  "}]));
 }
 

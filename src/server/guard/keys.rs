@@ -218,7 +218,7 @@ mod tests {
     fn settings(file: &Path, literal: &[&str]) -> Settings {
         let mut settings = crate::server::settings::tests::settings("");
         settings.keys_file = file.to_owned();
-        settings.keys = literal.iter().map(|it| crate::server::settings::Secret::new(*it)).collect();
+        settings.keys = literal.iter().map(|it| crate::types::Secret::new(*it)).collect();
         settings
     }
 

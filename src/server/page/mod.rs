@@ -8,7 +8,7 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 
 /// Path, type and contents of each file. The pages name the others relatively, so that a proxy may put a prefix before all of it.
-const FILES: [(&str, &str, &str); 15] = [
+const FILES: [(&str, &str, &str); 18] = [
     ("/", HTML, include_str!("index.html")),
     ("/docs", HTML, include_str!("docs.html")),
     ("/page/style.css", "text/css; charset=utf-8", include_str!("style.css")),
@@ -17,9 +17,12 @@ const FILES: [(&str, &str, &str); 15] = [
     ("/page/app.js", SCRIPT, include_str!("app.js")),
     ("/page/answer.js", SCRIPT, include_str!("answer.js")),
     ("/page/api.js", SCRIPT, include_str!("api.js")),
+    ("/page/boxes.js", SCRIPT, include_str!("boxes.js")),
+    ("/page/card.js", SCRIPT, include_str!("card.js")),
     ("/page/curl.js", SCRIPT, include_str!("curl.js")),
     ("/page/docs.js", SCRIPT, include_str!("docs.js")),
     ("/page/dom.js", SCRIPT, include_str!("dom.js")),
+    ("/page/evidence.js", SCRIPT, include_str!("evidence.js")),
     ("/page/markdown.js", SCRIPT, include_str!("markdown.js")),
     ("/page/pictures.js", SCRIPT, include_str!("pictures.js")),
     ("/page/repositories.js", SCRIPT, include_str!("repositories.js")),

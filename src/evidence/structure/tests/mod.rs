@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::evidence::page::{Block, Line, Note, Page};
-use crate::types::{Category, VisualEvidence};
+use crate::types::{Category, Frame, VisualEvidence};
 
 /// A page of one block in a monospaced font: 8 pixels a character, 16 a line.
 fn page(text: &str) -> Page {
