@@ -598,6 +598,7 @@ onPage("weights in words", async (page) => {
   await check({ weight: 0.9, agreement: 1, confidence: 0.9 }, "counted fully (weight 0.90, agreement 1.00, confidence 0.90)");
   await check({ weight: 0.89, agreement: 0, confidence: 1 }, "counted fully, since the text says little (weight 0.89, agreement 0.00, confidence 1.00)");
   await check({ weight: 0.5, agreement: 0.7, confidence: 0.95 }, "counted in part, since it agrees with the text only in part (weight 0.50, agreement 0.70, confidence 0.95)");
+  await check({ weight: 0.73, agreement: 0, confidence: 1 }, "counted in part, since it does not agree with the text (weight 0.73, agreement 0.00, confidence 1.00)");
   await check({ weight: 0.5, agreement: 1, confidence: 0.5 }, "counted in part, since little of it could be read (weight 0.50, agreement 1.00, confidence 0.50)");
   await check({ weight: 0.3, agreement: 1, confidence: 0.3 }, "counted little, since little of it could be read (weight 0.30, agreement 1.00, confidence 0.30)");
   await check({ weight: 0.35, agreement: 1, confidence: 0.4, source: "given" }, "counted little, since it says little (weight 0.35, agreement 1.00)");

@@ -115,8 +115,8 @@ function counted({ weight, agreement, confidence, source }) {
   if (weight >= FULLY) return agreement < AGREES ? "counted fully, since the text says little" : "counted fully";
   // The weight is the confidence times how far text and picture agree.
   const isPoor = confidence * confidence < weight && (source === "given" ? "it says little" : "little of it could be read");
-  if (weight >= IN_PART) return `counted in part, since ${isPoor || "it agrees with the text only in part"}`;
-  return `counted little, since ${isPoor || "it does not agree with the text"}`;
+  const reason = isPoor || (agreement < AGREES ? "it does not agree with the text" : "it agrees with the text only in part");
+  return weight >= IN_PART ? `counted in part, since ${reason}` : `counted little, since ${reason}`;
 }
 
 /** Who read it, where that is worth a word. */
