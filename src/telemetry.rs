@@ -20,7 +20,7 @@ use crate::server::Settings;
 use crate::server::settings::LogFormat;
 
 /// Spans whose time is measured, from their beginning to their end.
-pub const STAGES: [&str; 5] = ["decode", "tokenise", "queue", "inference", "search"];
+pub const STAGES: [&str; 6] = ["decode", "evidence", "tokenise", "queue", "inference", "search"];
 
 /// Hears how many seconds a stage took.
 pub type Observe = Arc<dyn Fn(&'static str, f64) + Send + Sync>;

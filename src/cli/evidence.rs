@@ -56,23 +56,28 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
     if arguments.draw.is_some() && arguments.images.len() > 1 {
         return Err(Failure::usage(anyhow!("--draw shows one picture: give one, or leave it out")));
     }
+    let same = |it: &PathBuf| Some((it.canonicalize().ok()?, arguments.draw.as_ref()?.canonicalize().ok()?));
+    if arguments.images.iter().filter_map(same).any(|(image, drawn)| image == drawn) {
+        return Err(Failure::usage(anyhow!("--draw names the picture itself, which would be lost: name another file")));
+    }
     let reader = reading::reader(&settings)?;
     let report = match &arguments.issue {
         Some(path) => issue::read(path, &[], settings.images.max_bytes)?.report,
         None => IssueReport::default(),
     };
     let mut told = Vec::new();
+    let mut outcome = Ok(());
     for path in &arguments.images {
         let name = path.display().to_string();
         let read = read(path, &reader, &report, &settings);
         if let (Ok((image, reading)), Some(file)) = (&read, &arguments.draw) {
-            drawn(image, reading, &reader, &settings, file)?;
+            outcome = drawn(image, reading, &reader, &settings, file);
         }
         told.push((name, read.map(|it| it.1)));
     }
     for (name, read) in &told {
         match read {
-            Err(error) => terminal::warning(&format!("the picture `{name}` can't be used: {error:#}")),
+            Err(error) => terminal::warning(&format!("the picture `{name}` can't be used: {error}")),
             Ok(reading) => {
                 reading.warning.iter().for_each(|it| terminal::warning(&format!("the picture `{name}`: {it}")))
             }
@@ -89,7 +94,7 @@ pub fn run(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
         page.flush()?;
     }
     match failed {
-        0 => Ok(()),
+        0 => outcome,
         _ => Err(anyhow!("{} could not be read", terminal::counted(failed, "picture")).into()),
     }
 }
@@ -100,7 +105,8 @@ fn read(
     report: &IssueReport,
     settings: &Settings,
 ) -> anyhow::Result<(IssueImage, Reading)> {
-    let bytes = issue::read_picture(path, settings.images.max_bytes).context("it can't be read: check the path")??;
+    let unreadable = |error| anyhow!("it can't be read ({error}): check the path");
+    let bytes = issue::read_picture(path, settings.images.max_bytes).map_err(unreadable)??;
     let image = IssueImage { name: path.display().to_string(), bytes };
     let reading = reader.read(&image, report)?;
     Ok((image, reading))
@@ -128,7 +134,7 @@ fn drawn(
 fn item((name, read): (String, anyhow::Result<Reading>)) -> Item {
     match read {
         Ok(reading) => Item::Evidence(Box::new(Vce::of(&name, &reading).with_lines(reading.page.as_ref()))),
-        Err(error) => Item::Failed { name, error: Fault { message: format!("{error:#}") } },
+        Err(error) => Item::Failed { name, error: Fault { message: error.to_string() } },
     }
 }
 

@@ -39,11 +39,16 @@ pub enum DrawError {
 /// Those of the encoder.
 pub fn draw(picture: &Picture, page: &Page) -> Result<Vec<u8>, DrawError> {
     let drawing = drawing(picture, page);
+    Ok(png(drawing.width(), drawing.height(), drawing.as_raw())?)
+}
+
+/// Pixels, three bytes each, as a PNG file.
+pub(super) fn png(width: u32, height: u32, rgb: &[u8]) -> Result<Vec<u8>, png::EncodingError> {
     let mut bytes = Vec::new();
-    let mut encoder = png::Encoder::new(&mut bytes, drawing.width(), drawing.height());
+    let mut encoder = png::Encoder::new(&mut bytes, width, height);
     encoder.set_color(png::ColorType::Rgb);
     encoder.set_compression(png::Compression::Fast);
-    encoder.write_header()?.write_image_data(drawing.as_raw())?;
+    encoder.write_header()?.write_image_data(rgb)?;
     Ok(bytes)
 }
 

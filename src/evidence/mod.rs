@@ -71,7 +71,9 @@ impl Reading {
     /// Of a text that is said to be all that a picture holds, a line each.
     pub fn given(text: &str) -> Self {
         let page = Page::of_text(text);
-        Reading { evidence: structure::structure(&page), page: None, source: Source::Given, warning: None }
+        // Whoever says it vouches for it.
+        let evidence = VisualEvidence { confidence: 1.0, ..structure::structure(&page) };
+        Reading { evidence, page: None, source: Source::Given, warning: None }
     }
 
     fn of_page(page: Page) -> Self {
@@ -104,23 +106,33 @@ impl Reader {
         let _span = tracing::info_span!("evidence").entered();
         let Some(endpoint) = &self.endpoint else { return self.read_here(image) };
         // What is no picture is sent to nobody.
-        imaging::decode(&image.bytes, &self.limits)?;
-        match self.ask(endpoint, image, report) {
-            Ok(reading) => Ok(reading),
-            Err(error) => {
-                let warning = format!("{error}; the picture was read on this machine instead");
-                Ok(Reading { warning: Some(warning), ..self.read_here(image)? })
-            }
-        }
+        let picture = imaging::decode(&image.bytes, &self.limits)?;
+        let failure = match self.ask(endpoint, image, &picture, report) {
+            Ok(reading) if !reading.evidence.is_empty() => return Ok(reading),
+            Ok(_) => "the vision-language model found nothing".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        tracing::warn!(cause = failure, "a picture is read on this machine instead");
+        let warning = format!("{failure}; the picture was read on this machine instead");
+        Ok(Reading { warning: Some(warning), ..self.read_here(image)? })
     }
 
-    fn ask(&self, endpoint: &Endpoint, image: &IssueImage, report: &IssueReport) -> Result<Reading, EndpointError> {
+    fn ask(
+        &self,
+        endpoint: &Endpoint,
+        image: &IssueImage,
+        picture: &imaging::Picture,
+        report: &IssueReport,
+    ) -> Result<Reading, EndpointError> {
         let source = Source::Endpoint { model: endpoint.model().to_owned() };
         let key = Key::new(&image.bytes, &endpoint.fingerprint(&report.title, &report.body));
         let evidence = match self.cache.as_ref().and_then(|it| it.evidence(&key)) {
             Some(known) => known,
             None => {
-                let evidence = endpoint.read(&image.bytes, &report.title, &report.body)?;
+                // Its pixels alone: what else is in the file is nobody's business.
+                let pixels = draw::png(picture.width(), picture.height(), picture.rgb());
+                let sent = pixels.as_ref().unwrap_or(&image.bytes);
+                let evidence = endpoint.read(sent, &report.title, &report.body)?;
                 self.cache.iter().for_each(|it| it.put_evidence(&key, &evidence));
                 evidence
             }

@@ -3,7 +3,7 @@
 use super::ocr::Ocr;
 
 /// Names what reads text here, and of which version: what another reads may differ.
-pub const FINGERPRINT: &str = "PP-OCRv6-small 1";
+pub const FINGERPRINT: &str = concat!("PP-OCRv6-small 2 ", env!("CARGO_PKG_VERSION"));
 
 /// Loads the networks.
 ///

@@ -181,7 +181,10 @@ fn notes(answered: &Answered, indexing: Option<Duration>) -> Vec<String> {
         format!("the picture {} was not used: {reason}", it.name)
     };
     let pictures = answered.images.iter().filter(|it| !it.used).map(unused);
-    let read = answered.evidence.iter().map(|it| format!("read of the picture {}: {}", it.name, it.summary()));
+    let read = answered.evidence.iter().flat_map(|it| {
+        let warning = it.warning.iter().map(|warning| format!("the picture {}: {warning}", it.name));
+        warning.chain([format!("read of the picture {}: {}", it.name, it.summary())])
+    });
     indexed.into_iter().chain(stale).chain(cut).chain(pictures).chain(read).collect()
 }
 

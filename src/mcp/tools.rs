@@ -80,8 +80,8 @@ impl Tool {
                     "type": "array",
                     "items": {"type": "string"},
                     "maxItems": MOST_PICTURES,
-                    "description": "Screenshots, each the path of a file on this machine, or a data URL. The built-in model reads text \
-                                    only, and the answer says so."
+                    "description": "Screenshots, each the path of a file on this machine, or a data URL. Their text is read and searched \
+                                    with; the answer says how much was read."
                 },
                 "k": {
                     "type": "integer", "minimum": 1, "maximum": MOST_RESULTS,

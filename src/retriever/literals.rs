@@ -13,7 +13,7 @@ const LEAST: usize = 6;
 /// Texts of one picture that are looked for.
 const MOST_TEXTS: usize = 40;
 /// Files that have all words of a text are looked into, if they are no more.
-const MOST_LOOKED: usize = 50;
+const MOST_LOOKED: usize = 20;
 /// A text that stands in more files names none.
 const MOST_FILES: usize = 5;
 
@@ -50,19 +50,23 @@ impl Literals {
         }
         let mut places = Vec::new();
         for file in files {
-            if let Some(at) = candidates[file].body()?.find(text) {
-                places.push((file, at));
+            let body = candidates[file].body()?;
+            let found: Vec<usize> =
+                body.match_indices(text).map(|it| it.0).filter(|&at| is_literal(body, at, text)).collect();
+            if !found.is_empty() {
+                places.push((file, found));
             }
         }
         if places.is_empty() || places.len() > MOST_FILES {
             return Ok(());
         }
         let strength = 1.0 / (places.len() as f32).sqrt();
-        for (file, at) in places {
+        for (file, found) in places {
             self.add(file, strength);
             // A file's functions follow it; those around the text.
             let functions = candidates.iter().enumerate().skip(file + 1).take_while(|it| it.1.level == Level::Function);
-            functions.filter(|it| it.1.range.contains(&at)).for_each(|it| self.add(it.0, strength));
+            let holds = |function: &Candidate| found.iter().any(|at| function.range.contains(at));
+            functions.filter(|it| holds(it.1)).for_each(|it| self.add(it.0, strength));
         }
         Ok(())
     }
@@ -78,6 +82,13 @@ impl Literals {
             strengths[at] = strengths[at].max(strength);
         }
     }
+}
+
+/// Whether a text stands in quotes or between tags there, with nothing beside it but a mark of punctuation.
+fn is_literal(body: &str, at: usize, text: &str) -> bool {
+    let before = body[..at].trim_end().chars().next_back();
+    let after = body[at + text.len()..].trim_start_matches(['.', '!', '?', ':', '…']).trim_start().chars().next();
+    before.is_some_and(|it| "\"'`>".contains(it)) && after.is_some_and(|it| "\"'`<".contains(it))
 }
 
 #[cfg(test)]
@@ -98,7 +109,13 @@ mod tests {
             Candidate::function(Arc::clone(&mailer.source), name, start..end, Lines { start: 1, end: 1 })
         };
         let (open, send) = (function("open"), function("send"));
-        vec![mailer, open, send, file("a.html", "<b>Save changes</b>"), file("b.html", "<i>Save changes</i> send mail")]
+        vec![
+            mailer,
+            open,
+            send,
+            file("a.html", "<b>\n  Save changes.\n</b>"),
+            file("b.html", "<i>Save changes</i> // Save changes, send mail"),
+        ]
     }
 
     /// Strengths of mailer.js, open, send, a.html and b.html for a picture with these labels.
@@ -121,5 +138,7 @@ mod tests {
         check(&[], Some("Could not send the mail"), &[1.0, 0.0, 1.0, 0.0, 0.0]);
         // All words, in another order; a label of a few letters; one that nobody knows.
         check(&["the mail Could not send", "send", "Quit now"], None, &[0.0; 5]);
+        // A part of a longer text, and what stands in no quotes.
+        check(&["not send", "send mail", "function send"], None, &[0.0; 5]);
     }
 }

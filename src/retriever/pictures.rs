@@ -64,11 +64,11 @@ impl Seen {
         };
         let judges = first(&scores(&terms.written()), JUDGES);
         let little = FEW_TERMS / (FEW_TERMS + terms.count_written() as f32);
-        let weigh = |(added, confidence): (&Vec<f32>, &f32)| {
-            let agreement = agreement(&scores(added), &judges);
+        let weigh = |(said, confidence): (&Vec<f32>, &f32)| {
+            let agreement = agreement(&scores(said), &judges);
             PictureWeight { agreement, weight: confidence * little.max(agreement * agreement) }
         };
-        terms.added.iter().zip(&self.confidences).map(weigh).collect()
+        terms.said.iter().zip(&self.confidences).map(weigh).collect()
     }
 
     /// How strongly the pictures name each candidate, each counting so much; empty without pictures.

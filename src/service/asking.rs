@@ -1,7 +1,7 @@
 //! A question to a repository, from what is asked to an answer.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -12,6 +12,7 @@ use super::repositories::{Repository, Served, Staleness};
 use super::{Inner, Service, ServiceError, Wanted};
 use crate::encoder::QueryEmbedding;
 use crate::evidence::{EvidenceError, Reading};
+use crate::imaging::ImageError;
 use crate::retriever::inference::{Class, Queued};
 use crate::retriever::ingest;
 use crate::retriever::{Answer, Corpus, Encoded, Localizer, Question, Request, RetrieverError, RetrieverKind};
@@ -25,6 +26,12 @@ const MOST_TEXT: usize = 1 << 20;
 
 /// Pictures of one question that are read at a time, and of all questions.
 pub(super) const READINGS: usize = 2;
+/// Those of an endpoint wait for another machine.
+pub(super) const ASKED_READINGS: usize = 8;
+/// What is told of a picture that the endpoint did not read.
+const FELL_BACK: &str = "the vision-language model did not read it, so the service read its text";
+/// Pictures that may wait: at a second or two each, more would not be read in the time of a request.
+const MOST_WAITING: usize = 24;
 
 /// What is asked.
 #[derive(Debug, Clone)]
@@ -83,7 +90,7 @@ impl Service {
     pub async fn locate(&self, name: &str, mut ask: Ask) -> Result<Answered, ServiceError> {
         let start = Instant::now();
         let repository = self.inner.repositories.get(name)?;
-        let mode = ask.mode.unwrap_or_else(|| Mode::of(true, self.model().images > 0));
+        let mode = ask.mode.unwrap_or_else(|| Mode::of(true, self.sees(&ask.request)));
         self.check(&ask, mode)?;
         let current = self.current(&repository).await?;
         let mut times = Times { snapshot: current.took, refresh: current.refreshed, ..Times::default() };
@@ -164,10 +171,11 @@ impl Service {
 
     /// The refusal of an issue that has nothing but pictures.
     fn nothing_to_go_by(&self, mode: Mode) -> ServiceError {
-        let what = match (mode.reads(), self.model().images) {
-            (true, _) => "no text was found in them",
-            (false, 0) => "the model reads text only",
-            (false, _) => "this retriever reads text only",
+        let what = match mode {
+            Mode::Vce | Mode::VceImage => "no text was read in them",
+            Mode::Text => "the mode `text` leaves them out",
+            Mode::Image if self.model().images == 0 => "the model reads text only",
+            Mode::Image => "this retriever reads text only",
         };
         let reason = format!("the issue has nothing but pictures, and {what}: add a title or a body");
         ServiceError::Unusable { field: "images".to_owned(), reason }
@@ -176,23 +184,32 @@ impl Service {
     /// Reads the pictures of an issue, each for itself. One whose text is given is not read.
     ///
     /// # Errors
-    /// When the service is ending.
+    /// Too much text, too many pictures that wait, and when the service is ending.
     pub async fn read(
         &self,
         report: &IssueReport,
         texts: Vec<Option<String>>,
     ) -> Result<Vec<Result<Reading, EvidenceError>>, ServiceError> {
+        let bytes = report.title.len() + report.body.len() + texts.iter().flatten().map(String::len).sum::<usize>();
+        if bytes > MOST_TEXT {
+            return Err(ServiceError::LargeQuestion { bytes, most: MOST_TEXT });
+        }
+        let _waiting = Waiting::of(texts.iter().filter(|it| it.is_none()).count(), &self.inner.waiting)?;
         let report = Arc::new(report.clone());
         let one = |(at, text): (usize, Option<String>)| {
             let (inner, report) = (Arc::clone(&self.inner), Arc::clone(&report));
             async move {
+                if let Some(text) = text {
+                    return blocking(move || Ok(Reading::given(&text))).await;
+                }
                 let permit = Arc::clone(&inner.reading).acquire_owned().await.map_err(ServiceError::internal)?;
                 blocking(move || {
                     let _permit = permit;
-                    match text {
-                        Some(text) => Ok(Reading::given(&text)),
-                        None => inner.reader.read(&report.images[at], &report),
-                    }
+                    let image = report.images.get(at).ok_or(EvidenceError::Image(ImageError::Empty))?;
+                    let reading = inner.reader.read(image, &report)?;
+                    // The log has the cause, which is the operator's business.
+                    let warning = reading.warning.as_ref().map(|_| FELL_BACK.to_owned());
+                    Ok(Reading { warning, ..reading })
                 })
                 .await
             }
@@ -236,6 +253,30 @@ impl Service {
         let last = repository.job().and_then(|it| self.inner.jobs.get(&it).ok()).and_then(|it| it.view().error);
         let reason = last.map_or_else(|| "the last build was not finished".to_owned(), |it| it.message);
         ServiceError::Failed { id, reason }
+    }
+}
+
+/// Pictures that wait to be read, or are.
+struct Waiting<'w> {
+    pictures: usize,
+    all: &'w AtomicUsize,
+}
+
+impl<'w> Waiting<'w> {
+    /// Lets pictures wait, if they are not too many with those that do.
+    fn of(pictures: usize, all: &'w AtomicUsize) -> Result<Self, ServiceError> {
+        let before = all.fetch_add(pictures, Ordering::Relaxed);
+        let waiting = Waiting { pictures, all };
+        match before + pictures > MOST_WAITING && before > 0 {
+            true => Err(ServiceError::NotReady { what: "many pictures wait to be read" }),
+            false => Ok(waiting),
+        }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.pictures, Ordering::Relaxed);
     }
 }
 

@@ -124,7 +124,12 @@ impl Vce {
         let mut said = format!("{lines} {} of text", if lines == 1 { "line" } else { "lines" });
         if let Some(error) = &self.error_signal {
             let named = [&error.type_name, &error.message].into_iter().flatten().map(String::as_str);
-            let named: String = named.collect::<Vec<_>>().join(": ").chars().take(SUMMARY).collect();
+            // It goes to terminals and to agents, and whoever made the picture chose it.
+            let plain = |it: &char| {
+                !it.is_control()
+                    && !matches!(it, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{e0000}'..='\u{e007f}')
+            };
+            let named: String = named.collect::<Vec<_>>().join(": ").chars().filter(plain).take(SUMMARY).collect();
             said = format!("{said}, the error \"{named}\"");
         }
         self.weight.map_or(said.clone(), |weight| format!("{said}; it counts {:.0} %", 100.0 * weight))

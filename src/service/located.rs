@@ -88,6 +88,7 @@ pub struct Query<'a> {
 pub struct Image {
     pub name: String,
     pub used: bool,
+    /// Why it is not used, or not in each way that the mode wants.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     pub width: Option<u32>,
@@ -156,14 +157,12 @@ impl Pictures {
             Some(Ok(reading)) if reading.evidence.is_empty() => Some("no text was found in it".to_owned()),
             Some(Ok(_)) => None,
         };
-        // One that is read or seen counts.
-        let reason = match mode {
-            Mode::Text | Mode::Image => unseen,
-            Mode::Vce => unread,
-            Mode::VceImage => unread.zip(unseen).map(|(unread, unseen)| format!("{unread}; {unseen}")),
-        };
+        // One that is read or seen counts; what failed is told all the same.
+        let used = (mode.reads() && unread.is_none()) || (mode.sees() && unseen.is_none());
+        let reasons: Vec<String> = unread.into_iter().chain(unseen).collect();
+        let reason = (!reasons.is_empty()).then(|| reasons.join("; "));
         let (width, height) = told.and_then(|it| it.size).or(self.sizes[at]).unzip();
-        Image { name: self.names[at].clone(), used: reason.is_none(), reason, width, height }
+        Image { name: self.names[at].clone(), used, reason, width, height }
     }
 }
 

@@ -17,7 +17,7 @@ mod views;
 use std::collections::HashSet;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -104,6 +104,8 @@ struct Inner {
     reader: Reader,
     /// A picture is read by all cores.
     reading: Arc<Semaphore>,
+    /// Pictures that wait for that, or are read.
+    waiting: AtomicUsize,
     metrics: Arc<Metrics>,
     /// Locked as long as this service has the jobs of its data directory.
     _alone: Option<File>,
@@ -486,7 +488,8 @@ impl Inner {
         }
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let places = |count| Arc::new(Semaphore::new(count));
-        let (ranking, reading) = (places(RANKED * cores), places(asking::READINGS));
+        let readings = if options.evidence.endpoint.is_some() { asking::ASKED_READINGS } else { asking::READINGS };
+        let (ranking, reading) = (places(RANKED * cores), places(readings));
         let reader = Reader::new(options.evidence.clone()).map_err(ServiceError::internal)?;
         let arriving = Mutex::default();
         let inner = Inner {
@@ -499,6 +502,7 @@ impl Inner {
             ranking,
             reader,
             reading,
+            waiting: AtomicUsize::new(0),
             metrics,
             _alone: alone,
         };

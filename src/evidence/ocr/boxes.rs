@@ -255,3 +255,68 @@ fn extent(hull: &[[i32; 2]], axis: [f32; 2]) -> (f32, f32) {
     let places = hull.iter().map(|it| it[0] as f32 * axis[0] + it[1] as f32 * axis[1]);
     places.fold((f32::INFINITY, f32::NEG_INFINITY), |(least, most), it| (least.min(it), most.max(it)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A map from rows of `#` for text.
+    fn map(rows: &[&str]) -> TextMap {
+        let values = rows.iter().flat_map(|row| row.bytes().map(|it| if it == b'#' { 255 } else { 0 })).collect();
+        TextMap { width: rows[0].len(), values, scale: 1.0 }
+    }
+
+    #[track_caller]
+    fn check(rows: &[&str], components: usize) {
+        assert_eq!(super::components(&map(rows)).len(), components);
+    }
+
+    #[test]
+    fn pixels_that_touch_are_one_component() {
+        check(&["....", "...."], 0);
+        check(&["##..", "..##"], 1);
+        check(&["##.##", "#...#", "#####"], 1);
+        check(&["##.##", "#...#"], 2);
+        check(&["#.#.#", "#.#.#", "#####"], 1);
+    }
+
+    #[test]
+    fn the_hull_leaves_out_what_lies_inside_or_on_a_side() {
+        let hull = hull(&[[0, 0], [2, 0], [4, 0], [4, 4], [2, 2], [0, 4], [0, 0]]);
+        assert_eq!(hull, [[0, 0], [4, 0], [4, 4], [0, 4]]);
+    }
+
+    #[track_caller]
+    fn check_rectangle(hull: &[[i32; 2]], width: f32, height: f32, axis: [f32; 2]) {
+        let found = Rectangle::around(hull);
+        let near = |a: f32, b: f32| (a - b).abs() < 1e-3;
+        assert!(near(found.width, width) && near(found.height, height), "{found:?}");
+        assert!(near(found.axis[0], axis[0]) && near(found.axis[1], axis[1]), "{found:?}");
+    }
+
+    #[test]
+    fn the_smallest_rectangle_lies_on_a_side_of_the_hull() {
+        check_rectangle(&[[0, 0], [20, 0], [20, 5], [0, 5]], 20.0, 5.0, [1.0, 0.0]);
+        // Sides of 50 and 25 along 3-4-5 triangles.
+        check_rectangle(&[[0, 0], [40, 30], [25, 50], [-15, 20]], 50.0, 25.0, [0.8, 0.6]);
+        // So little slope is that of the letters, not of the line.
+        check_rectangle(&[[0, 0], [100, 1], [100, 11], [0, 10]], 100.0, 11.0, [1.0, 0.0]);
+        check_rectangle(&[[3, 3]], 0.0, 0.0, [1.0, 0.0]);
+    }
+
+    #[test]
+    fn a_rectangle_grows_by_area_over_perimeter() {
+        // 20 x 5: 100 * 1.6 / 50 = 3.2 on each side; pixel centres lie at halves.
+        let grown = Rectangle::around(&[[10, 10], [30, 10], [30, 15], [10, 15]]).grown().corners();
+        let expected = [[7.3, 7.3], [33.7, 7.3], [33.7, 18.7], [7.3, 18.7]];
+        assert!(
+            grown.as_flattened().iter().zip(expected.as_flattened()).all(|(a, b)| (a - b).abs() < 1e-4),
+            "{grown:?}"
+        );
+    }
+
+    #[test]
+    fn noise_gives_no_box() {
+        assert!(boxes(&map(&["#....", "...#.", "....."])).is_empty());
+    }
+}

@@ -9,7 +9,6 @@ use super::pixels::{Grid, Pixels};
 /// How likely each pixel lies within a line of text, 0 to 255.
 pub struct TextMap {
     pub width: usize,
-    pub height: usize,
     pub values: Vec<u8>,
     /// Pixels of the map for one of the picture.
     pub scale: f32,
@@ -31,7 +30,7 @@ const DEVIATION: [f32; 3] = [0.229, 0.224, 0.225];
 pub fn detect(network: &Network, picture: &Pixels, scale: f32) -> Result<TextMap, OcrError> {
     let side = |it: usize| ((it as f32 * scale).round() as usize).max(1);
     let (width, height) = (side(picture.width()), side(picture.height()));
-    let mut map = TextMap { width, height, values: vec![0; width * height], scale };
+    let mut map = TextMap { width, values: vec![0; width * height], scale };
     for rows in spans(height) {
         for columns in spans(width) {
             let values = tile(network, picture, scale, &columns, &rows)?;
@@ -77,6 +76,10 @@ fn tile(network: &Network, picture: &Pixels, scale: f32, columns: &Span, rows: &
             red[column] = normalised(r, 2);
         });
     });
+    // A tile of one colour holds nothing, and large pictures have many.
+    if thirds(&mut planes).iter().all(|plane| plane.iter().all(|it| *it == plane[0])) {
+        return Ok(vec![0.0; width * height]);
+    }
     let ([_, _, rows_out, columns_out], values) = network.run([1, 3, height, width], planes)?;
     if [rows_out, columns_out] != [height, width] || values.len() != width * height {
         return Err(OcrError::Shape { name: "detection" });
@@ -110,5 +113,30 @@ impl TextMap {
                 *to = (from.clamp(0.0, 1.0) * 255.0).round() as u8;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(side: usize, kept: &[std::ops::Range<usize>]) {
+        let spans = spans(side);
+        assert_eq!(spans.iter().map(|it| it.kept.clone()).collect::<Vec<_>>(), kept);
+        assert!(
+            spans
+                .iter()
+                .all(|it| it.seen.len() <= TILE && it.seen.start <= it.kept.start && it.kept.end <= it.seen.end)
+        );
+    }
+
+    #[test]
+    fn tiles_cover_a_side_once_and_see_beyond_their_seams() {
+        check(1, &[0..1]);
+        check(1536, &[0..1536]);
+        check(1537, &[0..768, 768..1537]);
+        check(4000, &[0..1333, 1333..2666, 2666..4000]);
+        assert_eq!(spans(4000)[1].seen, 1269..2730);
     }
 }

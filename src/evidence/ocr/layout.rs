@@ -350,3 +350,61 @@ fn corners(row: &Row) -> [[f32; 2]; 4] {
         _ => [[0.0; 2]; 4],
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A piece whose letters are 10 pixels wide and 20 tall, with its corner at (x, y).
+    fn piece(text: &str, x: f32, y: f32) -> Piece {
+        let (count, width) = (text.chars().count() as f32, text.chars().count() as f32 * 10.0);
+        let place = |(at, value)| Character { value, at: (at as f32 + 0.5) / count, probability: 1.0 };
+        let corners = [[x, y], [x + width, y], [x + width, y + 20.0], [x, y + 20.0]];
+        Piece { quad: Quad { corners, score: 1.0 }, characters: text.chars().enumerate().map(place).collect() }
+    }
+
+    #[track_caller]
+    fn check(pieces: &[(&str, f32, f32)], expected: &[&[&str]]) {
+        let found = blocks(pieces.iter().map(|(text, x, y)| piece(text, *x, *y)).collect());
+        let found: Vec<Vec<&str>> =
+            found.iter().map(|it| it.lines.iter().map(|it| it.text.as_str()).collect()).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn nothing_has_no_block() {
+        check(&[], &[]);
+    }
+
+    #[test]
+    fn pieces_of_a_row_are_a_line_with_the_spaces_of_their_gap() {
+        check(&[("world", 60.0, 1.0), ("hello", 0.0, 0.0)], &[&["hello world"]]);
+        check(&[("Mess", 0.0, 0.0), ("age", 41.0, 0.0)], &[&["Message"]]);
+    }
+
+    #[test]
+    fn lines_keep_their_indentation() {
+        let lines = [("fn main() {", 0.0, 0.0), ("run(arguments);", 40.0, 25.0), ("}", 0.0, 50.0)];
+        check(&lines, &[&["fn main() {", "    run(arguments);", "}"]]);
+    }
+
+    #[test]
+    fn an_empty_line_does_not_end_a_listing_and_a_wide_gap_does() {
+        check(&[("first", 0.0, 0.0), ("second", 0.0, 50.0)], &[&["first", "second"]]);
+        check(&[("first", 0.0, 0.0), ("second", 0.0, 90.0)], &[&["first"], &["second"]]);
+    }
+
+    #[test]
+    fn a_table_is_read_by_rows() {
+        let cells = [("12:01", 0.0, 0.0), ("12:02", 0.0, 25.0), ("started", 120.0, 0.0), ("failed", 120.0, 25.0)];
+        check(&cells, &[&["12:01       started", "12:02       failed"]]);
+    }
+
+    #[test]
+    fn columns_of_prose_are_read_one_after_the_other() {
+        let left = [("it is a long way", 0.0, 0.0), ("from here to town", 0.0, 25.0)];
+        let right = [("and so we did not", 260.0, 0.0), ("go there on foot", 260.0, 25.0)];
+        let all: Vec<_> = left.into_iter().chain(right).collect();
+        check(&all, &[&["it is a long way", "from here to town"], &["and so we did not", "go there on foot"]]);
+    }
+}
