@@ -1,7 +1,7 @@
 //! What pictures say, and how much it counts beside what is written.
 //!
 //! A picture that has nothing to do with the issue must not decide the answer. Whether it has is told by the repository: what the picture
-//! says should find, among other files, one of those that the text finds. A text of few words is no such judge.
+//! adds should find the files that the text finds. A text of few words is no such judge.
 
 use crate::index::lexical::{LexicalIndex, Matches};
 use crate::types::{Candidate, IssueReport};
@@ -15,14 +15,12 @@ use super::query::Terms;
 /// How much the evidence of a picture counts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PictureWeight {
-    /// How well one of the files that the text finds first is found by the picture, in the unit of the file that it finds best: 0 to 1.
+    /// The cosine of the scores that the text and what the picture adds to it give the files: 0 to 1.
     pub agreement: f32,
     /// The factor on its evidence, 0 to 1.
     pub weight: f32,
 }
 
-/// The text's files that are asked whether a picture agrees: what a user looks at.
-const JUDGES: usize = 5;
 /// A text of so many telling terms leaves a picture half of its weight, whatever they find.
 const FEW_TERMS: f32 = 8.0;
 
@@ -62,13 +60,13 @@ impl Seen {
         let scores = |weights: &[f32]| -> Vec<f32> {
             files.scores_of(weights).iter().zip(factors).map(|(score, factor)| score * factor).collect()
         };
-        let judges = first(&scores(&terms.written()), JUDGES);
+        let written = scores(&terms.written());
         let little = FEW_TERMS / (FEW_TERMS + terms.count_written() as f32);
-        let weigh = |(said, confidence): (&Vec<f32>, &f32)| {
-            let agreement = agreement(&scores(said), &judges);
+        let weigh = |(added, confidence): (&Vec<f32>, &f32)| {
+            let agreement = cosine(&scores(added), &written);
             PictureWeight { agreement, weight: confidence * little.max(agreement * agreement) }
         };
-        terms.said.iter().zip(&self.confidences).map(weigh).collect()
+        terms.added.iter().zip(&self.confidences).map(weigh).collect()
     }
 
     /// How strongly the pictures name each candidate, each counting so much; empty without pictures.
@@ -84,36 +82,60 @@ impl Seen {
     }
 }
 
-/// The positions of the best scores above 0.
-fn first(scores: &[f32], most: usize) -> Vec<usize> {
-    let mut found: Vec<usize> = (0..scores.len()).filter(|&at| scores[at] > 0.0).collect();
-    found.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
-    found.truncate(most);
-    found
-}
-
-fn agreement(scores: &[f32], judges: &[usize]) -> f32 {
-    let best = scores.iter().copied().fold(0.0, f32::max);
-    let judged = judges.iter().map(|&at| scores[at]).fold(0.0, f32::max);
-    if best > 0.0 { judged / best } else { 0.0 }
+/// Of two lists of scores, none of which is negative; 0 where either has nothing.
+fn cosine(a: &[f32], b: &[f32]) -> f32 {
+    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>();
+    let lengths = (dot(a, a) * dot(b, b)).sqrt();
+    if lengths > 0.0 { (dot(a, b) / lengths).min(1.0) as f32 } else { 0.0 }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::index::lexical::{LengthNorm, Scheme};
+    use crate::types::{Level, Source, Text, VisualEvidence};
 
     #[test]
-    fn agreement_is_what_a_picture_says_of_the_files_that_the_text_finds() {
+    fn agreement_is_the_cosine_of_what_text_and_picture_find() {
         #[track_caller]
-        fn check(written: &[f32], seen: &[f32], expected: f32) {
-            let found = agreement(seen, &first(written, 2));
-            assert!((found - expected).abs() < 1e-6, "{found}");
+        fn check(a: &[f32], b: &[f32], expected: f32) {
+            assert!((cosine(a, b) - expected).abs() < 1e-6, "{}", cosine(a, b));
         }
-        check(&[3.0, 2.0, 1.0], &[0.0, 4.0, 8.0], 0.5);
-        check(&[3.0, 2.0, 1.0], &[1.0, 0.0, 0.0], 1.0);
-        // The third is no judge, and neither is what the text does not find.
-        check(&[3.0, 2.0, 1.0], &[0.0, 0.0, 1.0], 0.0);
-        check(&[1.0, 0.0, 0.0], &[0.0, 1.0, 0.0], 0.0);
-        check(&[1.0], &[0.0], 0.0);
+        check(&[3.0, 4.0], &[4.0, 3.0], 0.96);
+        check(&[1.0, 0.0], &[5.0, 0.0], 1.0);
+        check(&[1.0, 0.0], &[0.0, 5.0], 0.0);
+        check(&[0.0, 0.0], &[1.0, 2.0], 0.0);
+    }
+
+    /// The weights of pictures of some texts, of confidence 0.5, to an issue about two files: `lexer` finds one, `parser` the other.
+    #[track_caller]
+    fn check_weights(body: &str, pictures: &[&str], expected: &[f32]) {
+        let file = |path: &str, text: &str| Candidate::file(Arc::new(Source::new(path, "Text", Text::new(text))));
+        let candidates = [file("a", "lexer token"), file("b", "parser tree")];
+        let index = LexicalIndex::build(&candidates).expect("in memory");
+        let evidence =
+            |text: &&str| VisualEvidence { ocr_text: (*text).into(), confidence: 0.5, ..VisualEvidence::default() };
+        let evidence = pictures.iter().map(evidence).collect();
+        let report = IssueReport { body: body.into(), evidence, ..IssueReport::default() };
+        let seen = Seen::of(&report, &candidates, &index).expect("in memory");
+        let terms = Terms::of(&report, &seen.texts);
+        let lengths = LengthNorm::Joined { b: 0.0 };
+        let scheme = Scheme { k1: 1.2, weights: [1.0, 0.0, 0.0], lengths };
+        let matches = index.matches(Level::File, &terms.all, &scheme).expect("sound");
+        let found: Vec<f32> = seen.weigh(&terms, &matches, &[1.0; 2]).iter().map(|it| it.weight).collect();
+        let is_near = |(a, b): (&f32, &f32)| (a - b).abs() < 1e-5;
+        assert!(found.len() == expected.len() && found.iter().zip(expected).all(is_near), "{found:?}");
+    }
+
+    #[test]
+    fn a_picture_counts_by_its_confidence_and_its_agreement() {
+        let eight = "lexer w1 w2 w3 w4 w5 w6 w7";
+        // One agrees; one finds the other file, and eight telling words leave it half.
+        check_weights(eight, &["token", "parser tree"], &[0.5, 0.25]);
+        // Both files: the cosine is the root of a half.
+        check_weights(&format!("{eight} {}", eight.replace('w', "x")), &["token parser"], &[0.25 + 0.0]);
+        check_weights("", &["token"], &[0.5]);
     }
 }

@@ -36,8 +36,6 @@ pub struct Terms {
     pub all: Vec<QueryTerm>,
     /// By picture: what it adds to the weight of each. With it the weights are those of one text that holds both.
     pub added: Vec<Vec<f32>>,
-    /// By picture: the weights that its text has for itself.
-    pub said: Vec<Vec<f32>>,
 }
 
 impl Terms {
@@ -45,26 +43,22 @@ impl Terms {
     pub fn of(report: &IssueReport, pictures: &[String]) -> Self {
         let mut all = telling_terms(&report.title, &report.body);
         let mut places: HashMap<String, usize> = all.iter().enumerate().map(|(at, it)| (it.text.clone(), at)).collect();
-        let (mut added, mut said) = (Vec::new(), Vec::new());
+        let mut added = Vec::new();
         for text in pictures {
-            let mut own = vec![0.0; all.len()];
+            let mut weights = vec![0.0; all.len()];
             for QueryTerm { text, weight } in weighted(tokens::terms(text).into_iter().filter(|term| is_telling(term)))
             {
                 let at = *places.entry(text.clone()).or_insert_with(|| {
                     all.push(QueryTerm { text, weight: 0.0 });
                     all.len() - 1
                 });
-                own.resize(all.len(), 0.0);
-                own[at] = weight;
+                weights.resize(all.len(), 0.0);
+                weights[at] = weight.min(COUNT_CAP as f32 - all[at].weight);
             }
-            said.push(own);
+            added.push(weights);
         }
-        for own in &mut said {
-            own.resize(all.len(), 0.0);
-            let room = |(own, term): (&f32, &QueryTerm)| own.min(COUNT_CAP as f32 - term.weight);
-            added.push(own.iter().zip(&all).map(room).collect());
-        }
-        Terms { all, added, said }
+        added.iter_mut().for_each(|it| it.resize(all.len(), 0.0));
+        Terms { all, added }
     }
 
     /// The weights of the issue's own text.
@@ -151,7 +145,6 @@ mod tests {
         // The title counts twice, and three is the most.
         check(terms.all.clone(), &[("lexer", 3.0), ("token", 1.0), ("parse", 0.0)]);
         assert_eq!(terms.added, [[0.0, 1.0, 1.0], [0.0, 0.0, 2.0]]);
-        assert_eq!(terms.said, [[2.0, 1.0, 1.0], [0.0, 0.0, 2.0]]);
         assert_eq!(
             (terms.weights(&[0.0, 0.0]), terms.weights(&[1.0, 0.5])),
             (vec![3.0, 1.0, 0.0], vec![3.0, 2.0, 2.0])

@@ -33,7 +33,7 @@ pub struct Vce {
     /// Why another source than the wanted one read it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
-    /// How well the files that the text finds are found by the picture too, 0 to 1; and what its evidence was multiplied with.
+    /// How far what the picture adds finds the files that the text finds, 0 to 1; and what its evidence was multiplied with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agreement: Option<f32>,
     #[serde(skip_serializing_if = "Option::is_none")]
