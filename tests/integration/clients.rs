@@ -25,12 +25,13 @@ impl Served {
         let mut said = BufReader::new(process.stderr.take().expect("a pipe"));
         let mut line = String::new();
         said.read_line(&mut line).expect("a line");
-        let Some(url) = line.trim().strip_prefix("listening on ").map(str::to_owned) else {
+        let url = line.trim().strip_prefix("listening on ").map(str::to_owned);
+        if url.is_none() {
             let _ = process.kill();
-            let ended = process.wait();
             let _ = said.read_to_string(&mut line);
-            panic!("the program does not listen; it ended with {ended:?} and says: {line:?}");
-        };
+        }
+        assert!(url.is_some(), "the program does not listen; it says: {line:?}");
+        let url = url.expect("just asked");
         // What it says later must not fill the pipe.
         std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
         Served { process, url, _data: data }

@@ -288,7 +288,7 @@ fn a_vision_language_model_fills_the_fields_if_one_is_set() {
         (&vce["source"], &vce["model"], &vce["user_action"]),
         (&json!("endpoint"), &json!("seer"), &json!("pays with a voucher"))
     );
-    assert_eq!(answer["files"][0]["path"], "src/discounts.py", "{answer}");
+    assert!(first_two(&answer).contains(&"src/discounts.py".to_owned()), "{answer}");
     let asked = asked.join().unwrap();
     assert!(asked[0].contains("secret-of-the-test") && asked[0].contains("data:image/png;base64,"), "{}", asked[0]);
 }

@@ -121,9 +121,9 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(side: usize, kept: &[std::ops::Range<usize>]) {
+    fn check(side: usize, kept: &[(usize, usize)]) {
         let spans = spans(side);
-        assert_eq!(spans.iter().map(|it| it.kept.clone()).collect::<Vec<_>>(), kept);
+        assert_eq!(spans.iter().map(|it| (it.kept.start, it.kept.end)).collect::<Vec<_>>(), kept);
         assert!(
             spans
                 .iter()
@@ -133,10 +133,10 @@ mod tests {
 
     #[test]
     fn tiles_cover_a_side_once_and_see_beyond_their_seams() {
-        check(1, &[0..1]);
-        check(1536, &[0..1536]);
-        check(1537, &[0..768, 768..1537]);
-        check(4000, &[0..1333, 1333..2666, 2666..4000]);
+        check(1, &[(0, 1)]);
+        check(1536, &[(0, 1536)]);
+        check(1537, &[(0, 768), (768, 1537)]);
+        check(4000, &[(0, 1333), (1333, 2666), (2666, 4000)]);
         assert_eq!(spans(4000)[1].seen, 1269..2730);
     }
 }
