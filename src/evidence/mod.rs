@@ -1,7 +1,7 @@
 //! F2: what pictures say, as fields (visual content evidence; MM-IssueLoc, section 4.2 and appendix D): text read on this machine, or what
 //! a vision-language model tells. Knows nothing of repositories or of how evidence ranks.
 //!
-//! [`Reader::read`] is the way: a picture's text is read by [`ocr`] and taken apart by [`structure`]; where an endpoint is set it is asked
+//! [`Reader::read`] is the way: a picture's text is read by [`ocr`] and taken apart by `structure`; where an endpoint is set it is asked
 //! instead, and what it can't do falls back to reading. Results are kept by the picture's hash.
 
 mod cache;
