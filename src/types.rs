@@ -255,10 +255,11 @@ impl IssueReport {
 
     /// The body with what was read of the pictures behind it, as one text (MM-IssueLoc, section 4.2).
     pub fn whole_body(&self) -> Cow<'_, str> {
-        let blocks = self.evidence.iter().map(VisualEvidence::text_block).filter(|it| !it.is_empty());
-        let mut parts: Vec<Cow<'_, str>> = vec![Cow::Borrowed(&self.body)];
-        parts.extend(blocks.map(Cow::Owned));
-        if parts.len() == 1 { Cow::Borrowed(&self.body) } else { Cow::Owned(parts.join("\n\n")) }
+        if self.evidence.is_empty() {
+            return Cow::Borrowed(&self.body);
+        }
+        let blocks = self.evidence.iter().map(VisualEvidence::text_block);
+        Cow::Owned(std::iter::once(self.body.clone()).chain(blocks).collect::<Vec<_>>().join("\n\n"))
     }
 }
 

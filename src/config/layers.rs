@@ -15,7 +15,7 @@ pub const PREFIX: &str = "SIGHTLINE_";
 pub const FILE_VARIABLE: &str = "SIGHTLINE_CONFIG";
 /// Keys that have a short name too, as programs of this kind are expected to.
 const SHORT: &[(&str, &str)] = &[("SIGHTLINE_LOG", "server.log")];
-/// Lists whose items nobody is to see.
+/// Values that nobody is to see.
 const SECRETS: &[&str] = &["server.keys", "evidence.endpoint_key"];
 
 /// The key that a variable is the short name of.

@@ -129,7 +129,7 @@ impl Mentions {
     }
 }
 
-/// Mentions by names of the repository, in place of those whose last component no candidate bears.
+/// Mentions by names of the repository, beside those whose last component no candidate bears.
 fn resolved<'n, 'm>(
     mentions: impl Iterator<Item = &'m Vec<String>> + Clone,
     candidates: &[usize],

@@ -77,10 +77,10 @@ pub fn correct(text: &mut String, index: &LexicalIndex) -> Result<(), FileError>
             unknown.push(term);
         }
     }
-    let mut near = Near::of(unknown.iter().map(String::as_str), Alike::Equal);
     if unknown.is_empty() {
         return Ok(());
     }
+    let mut near = Near::of(unknown.iter().map(String::as_str), Alike::Equal);
     index.each_term(&mut |term| near.see(term))?;
     for name in near.found().into_iter().flatten() {
         text.push('\n');

@@ -1,4 +1,4 @@
-//! The reader against pictures that are hard to read, end to end.
+//! What is no picture, and networks that are none.
 
 use super::*;
 

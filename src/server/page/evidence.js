@@ -113,7 +113,7 @@ export const countedLittle = ({ weight }) => weight !== undefined && weight !== 
 
 function counted({ weight, agreement, confidence, source }) {
   if (weight >= FULLY) return agreement < AGREES ? "counted fully, since the text says little" : "counted fully";
-  // The weight is the confidence times how far text and picture agree.
+  // The weight is the confidence times the square of the agreement, or more where the text has few words.
   const isPoor = confidence * confidence < weight && (source === "given" ? "it says little" : "little of it could be read");
   const reason = isPoor || (agreement < AGREES ? "it does not agree with the text" : "it agrees with the text only in part");
   return weight >= IN_PART ? `counted in part, since ${reason}` : `counted little, since ${reason}`;

@@ -46,12 +46,12 @@ shop.errors.CartError: no such item",
 #[test]
 fn python_notebooks_and_tests() {
     check(
-        "File ~/work/model.py:40, in Model.fit(self, x)
+        "File ~/proj/model.py:40, in Model.fit(self, x)
      39 def fit(self, x):
 ---> 40     return self.solver.solve(x)
 ValueError: Input contains NaN",
         "exception|ValueError|Input contains NaN",
-        &["Model.fit ~/work/model.py 40"],
+        &["Model.fit ~/proj/model.py 40"],
     );
     check(
         "tests/test_cart.py:33: in test_total
@@ -383,17 +383,17 @@ fn swift_and_dart() {
     check(
         "Thread 1: Fatal error: Unexpectedly found nil
 frame #0: 0x0000000100003f50 Shop`Cart.total(self=0x0) at Cart.swift:18:9
-#1 0x000000010 in Cart.add() at /work/Shop/Cart.swift:7",
+#1 0x000000010 in Cart.add() at /proj/Shop/Cart.swift:7",
         "exception||Unexpectedly found nil",
-        &["Cart.total Cart.swift 18", "Cart.add /work/Shop/Cart.swift 7"],
+        &["Cart.total Cart.swift 18", "Cart.add /proj/Shop/Cart.swift 7"],
     );
     check(
         "Unhandled exception:
 FormatException: Unexpected character
 #0      Cart.total (package:shop/src/cart.dart:12:5)
-#1      main.<anonymous closure> (file:///work/bin/main.dart:3:1)",
+#1      main.<anonymous closure> (file:///proj/bin/main.dart:3:1)",
         "exception|FormatException|Unexpected character",
-        &["Cart.total package:shop/src/cart.dart 12", "main file:///work/bin/main.dart 3"],
+        &["Cart.total package:shop/src/cart.dart 12", "main file:///proj/bin/main.dart 3"],
     );
     check(
         "The following assertion was thrown building CartView(dirty):
@@ -443,14 +443,14 @@ Module not found: Error: Can't resolve './item' in '/app/src'",
         &["- Cart.cs 21"],
     );
     check(
-        "e: /work/Cart.kt: (12, 5): Unresolved reference: item",
+        "e: /proj/Cart.kt: (12, 5): Unresolved reference: item",
         "compile_error||Unresolved reference: item",
-        &["- /work/Cart.kt 12"],
+        &["- /proj/Cart.kt 12"],
     );
     check(
-        "[ERROR] /work/Cart.java:[12,5] cannot find symbol",
-        "log||/work/Cart.java:[12,5] cannot find symbol",
-        &["- /work/Cart.java 12"],
+        "[ERROR] /proj/Cart.java:[12,5] cannot find symbol",
+        "log||/proj/Cart.java:[12,5] cannot find symbol",
+        &["- /proj/Cart.java 12"],
     );
     check(
         "cart.py:12: error: Incompatible return value type",
